@@ -1,0 +1,1 @@
+"""Kernel families; installed and imported as ``rocke.kernels``."""

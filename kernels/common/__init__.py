@@ -1,0 +1,1 @@
+"""Kernel families that serve every target."""

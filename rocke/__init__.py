@@ -1,0 +1,1 @@
+"""rocke: a Python DSL compiler for AMD Instinct GPU kernels."""

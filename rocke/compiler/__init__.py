@@ -1,0 +1,1 @@
+"""KernelDef to HSACO code object."""
