@@ -1,1 +1,1 @@
-"""placeholder"""
+"""The emulated device: executes HSACO code objects on the CPU."""
