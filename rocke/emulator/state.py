@@ -95,7 +95,7 @@ FAULT_ADDRESS = _SCALARS + 80
 FAULT_LANES = _SCALARS + 88
 """u64: bit mask of the faulting lanes (all ones for a scalar access)."""
 FAULT_INSTRUCTION = _SCALARS + 96
-"""u64: index of the faulting instruction in the kernel's instruction list; the block code sets it."""
+"""u64: text offset of the faulting instruction; the block code sets it."""
 
 IMAGE = _SCALARS + 104
 """u64: host address of the first byte of the code object's text section (the PC's origin)."""
