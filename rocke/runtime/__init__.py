@@ -1,1 +1,30 @@
-"""placeholder"""
+"""Devices, argument packing and the launcher: everything between a code object and its results."""
+
+from rocke.runtime.device import Buffer, Device, DeviceError, KernelFault, LoadedKernel
+from rocke.runtime.launcher import Launcher
+from rocke.runtime.packing import ArgumentError
+
+__all__ = [
+    "ArgumentError",
+    "Buffer",
+    "Device",
+    "DeviceError",
+    "KernelFault",
+    "Launcher",
+    "LoadedKernel",
+    "open_device",
+]
+
+
+def open_device(name: str = "hip") -> Device:
+    """Open a real GPU: ``hip``, or ``hip:1`` for the second one.
+
+    The emulated device is :class:`rocke.emulator.EmulatedDevice`, which the runtime does not import.
+    Raises :class:`DeviceError` for another name, or where there is no ROCm or no such GPU.
+    """
+    from rocke.runtime.hip_device import HipDevice
+
+    kind, _, index = name.partition(":")
+    if kind != "hip" or not (index.isdigit() or index == ""):
+        raise DeviceError(f"device {name!r}: expected hip or hip:INDEX (for example hip:1)")
+    return HipDevice(int(index or 0))

@@ -22,8 +22,9 @@ class DeviceError(RuntimeError):
 class KernelFault(DeviceError):
     """A kernel did something wrong while it ran (a bad address, an unknown instruction, ...).
 
-    The device stays usable. ``report`` holds the facts under plain keys (``kernel``, ``workgroup``,
-    ``wave``, ``lanes``, ``pc``, ``instruction``, ``address``, ``source``), as far as they are known.
+    The device stays usable. ``report`` holds the facts, as far as they are known, under plain keys
+    (``kernel``, ``workgroup``, ``wave``, ``lanes``, ``pc``, ``instruction``, ``address``,
+    ``source``).
     """
 
     def __init__(self, message: str, report: Mapping[str, Any] | None = None) -> None:

@@ -1,0 +1,188 @@
+"""Kernel signatures and argument bytes.
+
+A signature is an ordered list of ``{"name": ..., "type": ...}``. Types are written
+``ptr<f16, global>`` for a pointer to f16 elements in global memory, and ``i32``, ``f32``, ... for a
+value. The offsets and sizes come from the code object's metadata, so what is packed is what the
+code reads.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from rocke.compiler.code_object import KernelInfo
+
+SignatureItem = Mapping[str, str]
+
+
+class ArgumentError(ValueError):
+    """An argument of a launch is wrong; the text names it, what it is and what it must be."""
+
+
+_INTEGERS = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
+_FLOATS: dict[str, tuple[int, type]] = {
+    "f16": (2, np.float16),
+    "bf16": (2, ml_dtypes.bfloat16),
+    "f32": (4, np.float32),
+    "f64": (8, np.float64),
+}
+_DTYPES: dict[str, tuple[type, ...]] = {
+    "i1": (np.bool_, np.int8, np.uint8),
+    "i8": (np.int8, np.uint8, np.bool_),
+    "i16": (np.int16, np.uint16),
+    "i32": (np.int32, np.uint32),
+    "i64": (np.int64, np.uint64),
+    "f16": (np.float16,),
+    "bf16": (ml_dtypes.bfloat16,),
+    "f32": (np.float32,),
+    "f64": (np.float64,),
+    "fp8e4m3": (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz),
+    "bf8e5m2": (ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz),
+}
+_POINTER = re.compile(r"ptr<\s*(\w+)\s*,\s*(\w+)\s*>")
+
+
+@dataclass(frozen=True)
+class ArgumentType:
+    """The type of one kernel argument.
+
+    ``element`` is the element type of a pointer, or the type of a value. ``size`` is the bytes in
+    the kernel argument segment; ``dtypes`` are the numpy types that an array for a
+    pointer may have.
+    """
+
+    element: str
+    pointer: bool
+    size: int
+    dtypes: tuple[np.dtype[Any], ...]
+    address_space: str = ""
+
+    def __str__(self) -> str:
+        return f"ptr<{self.element}, {self.address_space}>" if self.pointer else self.element
+
+
+def parse_type(text: str) -> ArgumentType:
+    """Read a type as signatures write it; raises :class:`ArgumentError` for anything else."""
+    match = _POINTER.fullmatch(text.strip())
+    if match:
+        element, space = match.groups()
+        if element in _DTYPES and space in ("global", "constant"):
+            dtypes = tuple(np.dtype(t) for t in _DTYPES[element])
+            return ArgumentType(element, True, 8, dtypes, space)
+    elif text in _INTEGERS:
+        return ArgumentType(text, False, _INTEGERS[text], ())
+    elif text in _FLOATS:
+        return ArgumentType(text, False, _FLOATS[text][0], ())
+    raise ArgumentError(
+        f"type {text!r}: expected ptr<ELEMENT, global> with an element of {', '.join(_DTYPES)}, "
+        f"or one of {', '.join((*_INTEGERS, *_FLOATS))}"
+    )
+
+
+def parse_signature(signature: Sequence[SignatureItem]) -> dict[str, ArgumentType]:
+    """The argument types by name, in order; raises :class:`ArgumentError`."""
+    types: dict[str, ArgumentType] = {}
+    for item in signature:
+        name = item["name"]
+        if name in types:
+            raise ArgumentError(f"signature: argument {name!r} is declared twice")
+        try:
+            types[name] = parse_type(item["type"])
+        except ArgumentError as error:
+            raise ArgumentError(f"signature: argument {name!r}: {error}") from None
+    return types
+
+
+def check_signature(types: Mapping[str, ArgumentType], info: KernelInfo) -> None:
+    """Refuse a signature that is not the one the code object was compiled with.
+
+    Compares number, names (where the metadata has them), sizes and kinds with the explicit
+    arguments of ``info``. Raises :class:`ArgumentError`.
+    """
+    declared = info.explicit_arguments
+    if len(declared) != len(types):
+        raise ArgumentError(
+            f"kernel {info.name}: the signature has {len(types)} arguments, the code object "
+            f"{len(declared)} ({', '.join(a.name for a in declared)})"
+        )
+    for index, ((name, type_), found) in enumerate(zip(types.items(), declared, strict=True)):
+        where = f"kernel {info.name}: argument {index} ({name!r})"
+        if found.name not in (name, f"arg{index}"):
+            raise ArgumentError(f"{where} is called {found.name!r} in the code object")
+        if (found.kind == "global_buffer") != type_.pointer:
+            raise ArgumentError(f"{where} is {type_} in the signature, {found.kind} in the object")
+        if found.size != type_.size:
+            raise ArgumentError(
+                f"{where} is {type_} ({type_.size} bytes) in the signature, "
+                f"{found.size} bytes in the code object"
+            )
+
+
+def pack(
+    types: Mapping[str, ArgumentType], info: KernelInfo, values: Mapping[str, int | float]
+) -> bytes:
+    """The bytes of the explicit arguments, as ``info`` lays them out.
+
+    ``values`` holds a device address for each pointer and a number for each value; a number outside
+    the type's range is refused. Raises :class:`ArgumentError`.
+    """
+    declared = info.explicit_arguments
+    data = bytearray(max((a.offset + a.size for a in declared), default=0))
+    for (name, type_), argument in zip(types.items(), declared, strict=True):
+        encoded = encode(name, type_, values[name])
+        data[argument.offset : argument.offset + len(encoded)] = encoded
+    return bytes(data)
+
+
+def encode(name: str, type_: ArgumentType, value: Any) -> bytes:
+    """The little-endian bytes of one argument; raises :class:`ArgumentError` naming it."""
+    if type_.pointer:
+        return struct.pack("<Q", value)
+    if type_.element in _INTEGERS:
+        return _encode_integer(name, type_, value)
+    return _encode_float(name, type_, value)
+
+
+def _encode_integer(name: str, type_: ArgumentType, value: Any) -> bytes:
+    if not isinstance(value, (int, np.integer, np.bool_)):
+        raise ArgumentError(
+            f"argument {name!r}: {_describe(value)}, expected an integer ({type_.element})"
+        )
+    number = int(value)
+    bits = 1 if type_.element == "i1" else 8 * type_.size
+    low, high = (0, 1) if bits == 1 else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    if not low <= number <= high:
+        raise ArgumentError(
+            f"argument {name!r}: {number} does not fit {type_.element} ({low} to {high})"
+        )
+    return number.to_bytes(type_.size, "little", signed=bits > 1)
+
+
+def _encode_float(name: str, type_: ArgumentType, value: Any) -> bytes:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating, ml_dtypes.bfloat16)
+    ):
+        raise ArgumentError(
+            f"argument {name!r}: {_describe(value)}, expected a number ({type_.element})"
+        )
+    number = float(value)
+    with np.errstate(over="ignore"):
+        stored: np.ndarray = np.array(number, dtype=_FLOATS[type_.element][1])
+    if math.isfinite(number) and not math.isfinite(float(stored)):
+        raise ArgumentError(f"argument {name!r}: {number} is outside the range of {type_.element}")
+    return stored.tobytes()
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    text = repr(value)
+    return f"{text if len(text) < 60 else text[:57] + '...'} ({type(value).__name__})"
