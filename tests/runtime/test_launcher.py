@@ -1,0 +1,202 @@
+"""The launcher: what it passes on, and what it refuses."""
+
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from rocke.runtime.device import DeviceError
+from rocke.runtime.launcher import Launcher
+from rocke.runtime.packing import ArgumentError
+from tests.runtime.fakes import SIGNATURE, FakeDevice, InPlaceDevice, code_object
+
+WIDTH = 8
+LIMITS = {
+    "rows": (1, 4),
+    "x": {"access": (("rows", "stride_x_token"), (WIDTH, 1)), "align": 4},
+    "y": {"shape": ("rows", WIDTH)},
+}
+
+
+def scale_rows(device, kernargs):
+    x, y, scale, rows, stride = struct.unpack("<QQfii", kernargs)
+    source = device.memory(x, np.float16, (rows - 1) * stride + WIDTH)
+    for row in range(rows):
+        device.memory(y + 2 * row * WIDTH, np.float16, WIDTH)[:] = (
+            source[row * stride : row * stride + WIDTH] * scale
+        )
+
+
+def launcher(device, limits=LIMITS, **kwargs):
+    return Launcher(
+        device, code_object(), SIGNATURE, grid=(4, 1, 1), block=(64, 1, 1), limits=limits, **kwargs
+    )
+
+
+def arguments(**changes):
+    x = np.arange(4 * WIDTH, dtype=np.float16).reshape(4, WIDTH)
+    values = dict(x=x, y=np.zeros_like(x), scale=0.5, rows=4, stride_x_token=WIDTH)
+    return {**values, **changes}
+
+
+@pytest.mark.parametrize("kind", [FakeDevice, InPlaceDevice])
+def test_arrays_go_in_and_come_back(kind):
+    device = kind(scale_rows)
+    values = arguments()
+    launcher(device)(**values)
+    assert (values["y"] == values["x"] * np.float16(0.5)).all()
+    assert device.launches[0][:2] == ((4, 1, 1), (64, 1, 1))
+    assert device.synchronized == 1
+    assert not device.buffers
+
+
+def test_an_in_place_device_sees_the_host_addresses():
+    device = InPlaceDevice(scale_rows)
+    values = arguments()
+    launcher(device)(**values)
+    x, y = struct.unpack_from("<QQ", device.launches[0][2])
+    assert (x, y) == (values["x"].ctypes.data, values["y"].ctypes.data)
+    assert sorted(a.flags.writeable for a in device.wrapped) == [False, True]
+
+
+def test_memory_is_released_when_the_kernel_fails():
+    def fail(device, kernargs):
+        raise DeviceError("fault")
+
+    device = FakeDevice(fail)
+    with pytest.raises(DeviceError, match="fault"):
+        launcher(device)(**arguments())
+    assert not device.buffers
+
+
+@pytest.mark.parametrize("kind", [FakeDevice, InPlaceDevice])
+def test_interleaved_views_of_one_tensor_keep_each_other_s_values(kind):
+    packed = np.arange(4 * 2 * WIDTH, dtype=np.float16).reshape(4, 2, WIDTH)
+    before = packed.copy()
+    device = kind(lambda d, k: d.memory(struct.unpack_from("<QQ", k)[1], np.float16, 1).fill(-1))
+    limits = {"x": LIMITS["x"]}
+    launcher(device, limits)(**arguments(x=packed[:, 0], y=packed[:, 1], stride_x_token=2 * WIDTH))
+    x, y = struct.unpack_from("<QQ", device.launches[0][2])
+    assert y - x == 2 * WIDTH
+    before[0, 1, 0] = -1
+    assert (packed == before).all()
+
+
+def test_device_buffers_are_passed_on_without_waiting():
+    device = FakeDevice()
+    x, y = device.allocate(64), device.allocate(64)
+    launcher(device)(**arguments(x=x, y=y))
+    assert struct.unpack_from("<QQ", device.launches[0][2]) == (x.address, y.address)
+    assert device.synchronized == 0
+    assert len(device.buffers) == 2
+
+
+def test_rows_with_gaps_are_accepted_where_the_family_gives_strides():
+    wide = np.arange(4 * 20, dtype=np.float16).reshape(4, 20)
+    values = arguments(x=wide[:, :WIDTH], stride_x_token=20)
+    launcher(FakeDevice(scale_rows))(**values)
+    assert (values["y"] == wide[:, :WIDTH] * np.float16(0.5)).all()
+
+
+HALF = np.zeros((4, WIDTH), np.float16)
+READ_ONLY = HALF.copy()
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": HALF.astype(np.float32)}, "argument 'x': dtype float32, expected float16"),
+        ({"x": HALF.astype(ml_dtypes.bfloat16)}, "argument 'x': dtype bfloat16, expected float16"),
+        ({"x": HALF.astype(">f2")}, "argument 'x': dtype >f2, expected float16"),
+        ({"x": HALF.tolist()}, "argument 'x': list, expected a numpy array of float16"),
+        ({"x": np.asfortranarray(HALF)}, "argument 'x': the last dimension is not contiguous"),
+        ({"x": HALF[:, ::-1]}, "argument 'x': the last dimension is not contiguous"),
+        ({"x": HALF[::-1]}, "argument 'x': strides .* not negative"),
+        ({"x": HALF[:0]}, "argument 'x': the array is empty"),
+        ({"x": HALF[:3]}, "argument 'x': an array of shape .* up to element 31 .*rows = 4"),
+        ({"stride_x_token": 9}, "argument 'x': .*up to element 34 .*stride_x_token = 9"),
+        ({"stride_x_token": -1}, "argument 'stride_x_token': -1, expected 0 or more"),
+        ({"x": np.zeros(40, np.float16)[1:33]}, "argument 'x': address .* multiple of 4 bytes"),
+        ({"y": HALF[:2]}, r"argument 'y': shape \(2, 8\), expected \(4, 8\)"),
+        ({"y": np.zeros((4, 9), np.float16)[:, :8]}, "argument 'y': the array is not C-contiguous"),
+        ({"y": READ_ONLY}, "argument 'y': the kernel writes it, the array is read-only"),
+        ({"rows": 5}, r"argument 'rows': 5 is outside what this kernel was built for \(1 to 4\)"),
+        ({"rows": 0}, "argument 'rows': 0 is outside"),
+        ({"rows": 2.5}, "argument 'rows': 2.5"),
+        ({"scale": "big"}, "argument 'scale': 'big'"),
+        ({"z": 1, "zz": 2}, "unknown 'z', 'zz'"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(changes, message):
+    device = FakeDevice(scale_rows)
+    with pytest.raises(ArgumentError, match=message):
+        launcher(device)(**arguments(**changes))
+    assert not device.launches
+
+
+def test_missing_arguments_are_named():
+    values = arguments()
+    del values["scale"], values["x"]
+    with pytest.raises(ArgumentError, match="kernel scale_rows: missing 'x', 'scale'"):
+        launcher(FakeDevice())(**values)
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_a_buffer_that_is_too_small_is_refused(name):
+    device = FakeDevice()
+    values = arguments(**{name: device.allocate(62)})
+    with pytest.raises(ArgumentError, match=f"argument '{name}': a buffer of"):
+        launcher(device)(**values)
+
+
+def test_bfloat16_arrays_are_accepted_for_bf16():
+    signature = [{**item, "type": item["type"].replace("f16", "bf16")} for item in SIGNATURE]
+    device = FakeDevice()
+    bf16 = HALF.astype(ml_dtypes.bfloat16)
+    launch = Launcher(device, code_object(), signature, grid=(1, 1, 1), block=(64, 1, 1))
+    launch(**arguments(x=bf16, y=bf16.copy()))
+    with pytest.raises(ArgumentError, match=r"dtype uint16, expected bfloat16 .*ml_dtypes"):
+        launch(**arguments(x=HALF.view(np.uint16), y=bf16))
+
+
+def test_outputs_may_be_named_instead_of_read_from_the_object():
+    with pytest.raises(ArgumentError, match="'x': the kernel writes it, the array is read-only"):
+        launcher(FakeDevice(), outputs=["x"])(**arguments(x=READ_ONLY))
+    with pytest.raises(ArgumentError, match="outputs: 'rows' is no pointer"):
+        launcher(FakeDevice(), outputs=["rows"])
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"q": (1, 2)}, "limits: 'q' is no argument"),
+        ({"rows": 4}, r"limits of 'rows': 4, expected \(low, high\)"),
+        ({"x": (1, 2)}, "limits of 'x': .*expected a mapping"),
+        ({"x": {"shapes": (1,)}}, "limits of 'x': .*expected a mapping with keys"),
+        ({"x": {"shape": ("columns",)}}, "limits of 'x': 'columns' is no value argument"),
+    ],
+)
+def test_limits_that_belong_to_no_argument_are_refused(limits, message):
+    with pytest.raises(ArgumentError, match=message):
+        launcher(FakeDevice(), limits)
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "message"),
+    [
+        ((0, 1, 1), (64, 1, 1), "grid: "),
+        ((1, 1), (64, 1, 1), "grid: "),
+        ((1, 1, 1), (64, 2, 1), "block: .* is 128 work-items, .* at most 64"),
+    ],
+)
+def test_impossible_grids_and_blocks_are_refused(grid, block, message):
+    with pytest.raises(ArgumentError, match=message):
+        Launcher(FakeDevice(), code_object(), SIGNATURE, grid=grid, block=block)
+
+
+def test_a_required_workgroup_size_is_kept():
+    compiled = code_object(required_workgroup_size=(64, 1, 1))
+    with pytest.raises(ArgumentError, match=r"needs \(64, 1, 1\)"):
+        Launcher(FakeDevice(), compiled, SIGNATURE, grid=(1, 1, 1), block=(32, 1, 1))
