@@ -166,10 +166,14 @@ class _Reader:
         if machine not in (EM_AMDGPU, "EM_AMDGPU"):
             raise self.fail(f"ELF machine {machine}, expected EM_AMDGPU")
         if self.data[7] != ELFOSABI_AMDGPU_HSA:
-            raise self.fail(f"ELF OS ABI {self.data[7]}, expected {ELFOSABI_AMDGPU_HSA} (AMDGPU HSA)")
+            raise self.fail(
+                f"ELF OS ABI {self.data[7]}, expected {ELFOSABI_AMDGPU_HSA} (AMDGPU HSA)"
+            )
         version = ABI_VERSIONS.get(self.data[8])
         if version is None:
-            raise self.fail(f"ELF ABI version {self.data[8]}, expected 3 (code object v5) or 4 (v6)")
+            raise self.fail(
+                f"ELF ABI version {self.data[8]}, expected 3 (code object v5) or 4 (v6)"
+            )
         self._check_extents(elf)
         note = self._metadata(elf)
         target = str(note.get("amdhsa.target", "")).removeprefix("amdgcn-amd-amdhsa--")

@@ -1,0 +1,161 @@
+"""MLIR half of the compiler: kernel text to the LLVM dialect and to LLVM IR text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import llvm as llvm_dialect
+from mlir.passmanager import PassManager
+
+from rocke.arch import Target
+from rocke.compiler.errors import CompileError
+from rocke.compiler.options import CODE_OBJECT_VERSION
+from rocke.compiler.source import KernelText
+
+INDEX_BITS = 32
+"""Width of ``index`` on the device: address arithmetic in 32 bits costs half of that in 64."""
+
+_LOWERED_DIALECTS = ("llvm", "rocdl")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """``llvm_dialect`` is MLIR text (llvm and rocdl operations only), ``llvm_ir`` LLVM IR text."""
+
+    llvm_dialect: str
+    llvm_ir: str
+
+
+def pass_pipeline(target: Target) -> str:
+    """The MLIR passes, in the textual form that ``mlir-opt --pass-pipeline`` takes."""
+    chip = target.name
+    device = (
+        "expand-strided-metadata",
+        "lower-affine",
+        f"convert-amdgpu-to-rocdl{{chipset={chip}}}",
+        "convert-scf-to-cf",
+        f"convert-gpu-to-rocdl{{chipset={chip} runtime=HIP index-bitwidth={INDEX_BITS} "
+        "use-bare-ptr-memref-call-conv=true}",
+        "convert-vector-to-llvm",
+        "reconcile-unrealized-casts",
+        "canonicalize",
+        "cse",
+    )
+    return f"builtin.module(gpu.module({','.join(device)}),ensure-debug-info-scope-on-llvm-func)"
+
+
+def lower(kernel: KernelText, target: Target) -> Lowered:
+    """Lower a kernel's MLIR text in a context of its own, so that threads do not meet.
+
+    Raises :class:`CompileError` for text that does not parse or verify, for an operation that the
+    passes leave unconverted (naming it and its source location), and for a module without exactly
+    one ``gpu.module`` that holds the kernel.
+    """
+    with ir.Context() as context:
+        context.enable_multithreading(False)
+        try:
+            module = ir.Module.parse(kernel.mlir)
+        except ir.MLIRError as error:
+            raise _failed(kernel, "the MLIR text is refused", error) from None
+        try:
+            PassManager.parse(pass_pipeline(target)).run(module.operation)
+        except ir.MLIRError as error:
+            raise _failed(kernel, f"lowering for {target.name} failed", error) from None
+        device = _device_module(kernel, module)
+        _check_lowered(kernel, target, device)
+        function = _kernel_function(kernel, device)
+        _set_function_attributes(kernel, function)
+        _pin_code_object_version(device)
+        text = module.operation.get_asm(enable_debug_info=True)
+        return Lowered(text, llvm_dialect.translate_module_to_llvmir(device))
+
+
+def _failed(kernel: KernelText, what: str, error: ir.MLIRError) -> CompileError:
+    parts = []
+    for diagnostic in error.error_diagnostics:
+        notes = "".join(f"; {n.message}" for n in diagnostic.notes)
+        parts.append(f"{location_text(diagnostic.location)}: {diagnostic.message}{notes}")
+    return CompileError(f"{kernel.name}: {what}: " + " | ".join(parts or [str(error)]))
+
+
+def location_text(location: ir.Location) -> str:
+    """``file:line`` of the innermost file location in ``location``, else MLIR's own text."""
+    if location.is_a_file():
+        return f"{location.filename}:{location.start_line}"
+    if location.is_a_name():
+        return location_text(location.child_loc)
+    if location.is_a_callsite():
+        return location_text(location.callee)
+    if location.is_a_fused():
+        for inner in location.locations:
+            text = location_text(inner)
+            if text != "?":
+                return text
+    return "?" if str(location) == "loc(unknown)" else str(location)
+
+
+def _device_module(kernel: KernelText, module: ir.Module) -> ir.Operation:
+    found = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+    if len(found) != 1:
+        raise CompileError(
+            f"{kernel.name}: the module holds {len(found)} gpu.module operations, expected one"
+        )
+    return found[0]
+
+
+def _walk(operation: ir.Operation) -> Iterator[ir.Operation]:
+    for region in operation.regions:
+        for block in region.blocks:
+            for op in block.operations:
+                yield op.operation
+                yield from _walk(op.operation)
+
+
+def _check_lowered(kernel: KernelText, target: Target, device: ir.Operation) -> None:
+    """Translating an operation of another dialect would crash the process."""
+    for op in _walk(device):
+        if op.name.split(".")[0] not in _LOWERED_DIALECTS:
+            raise CompileError(
+                f"{kernel.name}: {location_text(op.location)}: {op.name} cannot be lowered for "
+                f"{target.name}: no pass converts it to LLVM"
+            )
+
+
+def _kernel_function(kernel: KernelText, device: ir.Operation) -> ir.Operation:
+    functions = [
+        op.operation
+        for op in device.regions[0].blocks[0].operations
+        if op.operation.name == "llvm.func" and "rocdl.kernel" in op.operation.attributes
+    ]
+    names = [ir.StringAttr(f.attributes["sym_name"]).value for f in functions]
+    if names != [kernel.name]:
+        there = ", ".join(names) or "none"
+        raise CompileError(f"{kernel.name}: the module holds the kernels: {there}")
+    return functions[0]
+
+
+def _set_function_attributes(kernel: KernelText, function: ir.Operation) -> None:
+    attributes: Any = function.attributes
+    size = kernel.max_workgroup_size
+    if size is not None and "rocdl.flat_work_group_size" not in attributes:
+        attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get(f"1,{size}")
+    waves = kernel.waves_per_eu
+    if waves is not None:
+        text = ",".join(str(w) for w in waves if w is not None)
+        pair = ir.ArrayAttr.get([ir.StringAttr.get(t) for t in ("amdgpu-waves-per-eu", text)])
+        before = (
+            list(ir.ArrayAttr(attributes["passthrough"])) if "passthrough" in attributes else []
+        )
+        attributes["passthrough"] = ir.ArrayAttr.get([*before, pair])
+
+
+def _pin_code_object_version(device: ir.Operation) -> None:
+    version = f'"amdhsa_code_object_version", {CODE_OBJECT_VERSION}00 : i32'
+    flag = f"#llvm.mlir.module_flag<error, {version}>"
+    with ir.InsertionPoint.at_block_begin(device.regions[0].blocks[0]), device.location:
+        ir.Operation.create(
+            "llvm.module_flags", attributes={"flags": ir.Attribute.parse(f"[{flag}]")}
+        )

@@ -1,0 +1,112 @@
+"""What the compiler needs to know of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rocke.compiler.errors import CompileError
+
+
+class ParameterSource(Protocol):
+    """One kernel parameter: its name, and whether the kernel only reads or only writes it."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def readonly(self) -> bool: ...  # noqa: D102
+    @property
+    def writeonly(self) -> bool: ...  # noqa: D102
+
+
+class KernelSource(Protocol):
+    """A kernel as the compiler sees it; ``rocke.core.ir.KernelDef`` is one.
+
+    ``mlir`` is the text of a module that holds one ``gpu.module`` with the kernel function
+    ``name``. ``attributes`` may hold ``max_workgroup_size`` (work-items) and ``waves_per_eu``
+    (fewest wavefronts a SIMD, or a pair of fewest and most). ``arch`` is the target that the kernel
+    is bound to, or ``None``.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def mlir(self) -> str: ...  # noqa: D102
+    @property
+    def attributes(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
+    def arch(self) -> str | None: ...  # noqa: D102
+    @property
+    def params(self) -> Sequence[ParameterSource]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class ParameterText:
+    """A parameter as plain values."""
+
+    name: str
+    readonly: bool = False
+    writeonly: bool = False
+
+    @property
+    def access(self) -> str:
+        """OpenCL's word for the access, which the metadata note uses; ``none`` for any access."""
+        if self.readonly:
+            return "read_only"
+        return "write_only" if self.writeonly else "none"
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as plain values: what a worker process or a cache key is made from."""
+
+    name: str
+    mlir: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    arch: str | None = None
+    params: tuple[ParameterText, ...] = ()
+
+    @classmethod
+    def of(cls, kernel: KernelSource) -> KernelText:
+        """Copy what the compiler reads from ``kernel``."""
+        if isinstance(kernel, cls):
+            return kernel
+        params = tuple(ParameterText(p.name, p.readonly, p.writeonly) for p in kernel.params)
+        return cls(kernel.name, kernel.mlir, dict(kernel.attributes), kernel.arch, params)
+
+    @property
+    def max_workgroup_size(self) -> int | None:
+        """Work-items a workgroup, at most; raises :class:`CompileError` unless 1 to 1024."""
+        size = self.attributes.get("max_workgroup_size")
+        if size is None:
+            return None
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 1024:
+            raise CompileError(
+                f"{self.name}: max_workgroup_size is {size!r}, expected an int from 1 to 1024"
+            )
+        return size
+
+    @property
+    def waves_per_eu(self) -> tuple[int, int | None] | None:
+        """Fewest and most wavefronts a SIMD; raises :class:`CompileError` unless 1 to 8."""
+        waves = self.attributes.get("waves_per_eu")
+        if waves is None:
+            return None
+        low, high = (waves, None) if isinstance(waves, int) else _pair(self.name, waves)
+        for count in (low, high):
+            if count is not None and not (isinstance(count, int) and 1 <= count <= 8):
+                raise CompileError(
+                    f"{self.name}: waves_per_eu is {waves!r}, expected an int from 1 to 8 or a pair"
+                )
+        if high is not None and high < low:
+            raise CompileError(
+                f"{self.name}: waves_per_eu is {waves!r}: the second is below the first"
+            )
+        return low, high
+
+
+def _pair(name: str, waves: Any) -> tuple[int, int]:
+    if isinstance(waves, Sequence) and not isinstance(waves, str) and len(waves) == 2:
+        return waves[0], waves[1]
+    raise CompileError(f"{name}: waves_per_eu is {waves!r}, expected an int from 1 to 8 or a pair")
