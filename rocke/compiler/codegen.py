@@ -45,9 +45,8 @@ def generate(
 ) -> Generated:
     """Optimise and emit; ``texts`` asks for the optimised IR and the assembly too.
 
-    Raises :class:`CompileError` for IR that LLVM refuses, for LDS beyond the target's limit and for
-    calls of functions that no device library defines. All three would otherwise end the process or
-    give a code object that does not load.
+    Raises :class:`CompileError` for IR that LLVM refuses and for LDS beyond the target's limit (the
+    code generator would end the process).
     """
     _initialise()
     machine = _target_machine(target, options)
@@ -61,7 +60,6 @@ def generate(
     with capture_stderr(f"compiling {kernel.name} for {target.name}") as captured:
         _optimise(module, machine, options)
         check_lds(kernel.name, target, module, machine.target_data)
-        _check_defined(kernel, module)
         # Code generation changes the module, so each emission gets a copy.
         data = machine.emit_object(module.clone())
     assembly = ""
@@ -148,15 +146,4 @@ def check_lds(name: str, target: Target, module: llvm.ModuleRef, data: llvm.Targ
         raise CompileError(
             f"{name}: needs {need} bytes of LDS, a workgroup on {target.name} has at most "
             f"{target.lds_bytes}"
-        )
-
-
-def _check_defined(kernel: KernelText, module: llvm.ModuleRef) -> None:
-    missing = sorted(
-        f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")
-    )
-    if missing:
-        raise CompileError(
-            f"{kernel.name}: calls {', '.join(missing)}, which no library linked here defines; use "
-            "the hardware's own operation instead (for example rocdl.exp2 for math.exp2)"
         )

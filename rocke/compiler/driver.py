@@ -125,6 +125,11 @@ def resolve_target(kernel: KernelText, arch: str | None) -> Target:
             f"{arch}"
         )
     name = arch if arch is not None else kernel.arch
+    if name is not None and kernel.targets is not None and name not in kernel.targets:
+        raise CompileError(
+            f"{kernel.name}: its operations exist on {', '.join(kernel.targets)}, it cannot "
+            f"be compiled for {name}"
+        )
     if name is None:
         raise CompileError(f"{kernel.name}: no target: give arch, for example 'gfx950'")
     try:

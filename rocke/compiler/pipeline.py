@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +10,13 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 from rocke.arch import Target
+from rocke.compiler.checks import check_lowered, location_text
 from rocke.compiler.errors import CompileError
 from rocke.compiler.options import CODE_OBJECT_VERSION
 from rocke.compiler.source import KernelText
 
 INDEX_BITS = 32
 """Width of ``index`` on the device: address arithmetic in 32 bits costs half of that in 64."""
-
-_LOWERED_DIALECTS = ("llvm", "rocdl")
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,9 @@ def pass_pipeline(target: Target) -> str:
 def lower(kernel: KernelText, target: Target) -> Lowered:
     """Lower a kernel's MLIR text in a context of its own, so that threads do not meet.
 
-    Raises :class:`CompileError` for text that does not parse or verify, for an operation that the
-    passes leave unconverted (naming it and its source location), and for a module without exactly
-    one ``gpu.module`` that holds the kernel.
+    Raises :class:`CompileError` for text that does not parse or verify, for a module without
+    exactly one ``gpu.module`` that holds the kernel, and as
+    :func:`rocke.compiler.checks.check_lowered`.
     """
     with ir.Context() as context:
         context.enable_multithreading(False)
@@ -65,7 +63,7 @@ def lower(kernel: KernelText, target: Target) -> Lowered:
         except ir.MLIRError as error:
             raise _failed(kernel, f"lowering for {target.name} failed", error) from None
         device = _device_module(kernel, module)
-        _check_lowered(kernel, target, device)
+        check_lowered(kernel, target, device)
         function = _kernel_function(kernel, device)
         _set_function_attributes(kernel, function)
         _pin_code_object_version(device)
@@ -81,22 +79,6 @@ def _failed(kernel: KernelText, what: str, error: ir.MLIRError) -> CompileError:
     return CompileError(f"{kernel.name}: {what}: " + " | ".join(parts or [str(error)]))
 
 
-def location_text(location: ir.Location) -> str:
-    """``file:line`` of the innermost file location in ``location``, else MLIR's own text."""
-    if location.is_a_file():
-        return f"{location.filename}:{location.start_line}"
-    if location.is_a_name():
-        return location_text(location.child_loc)
-    if location.is_a_callsite():
-        return location_text(location.callee)
-    if location.is_a_fused():
-        for inner in location.locations:
-            text = location_text(inner)
-            if text != "?":
-                return text
-    return "?" if str(location) == "loc(unknown)" else str(location)
-
-
 def _device_module(kernel: KernelText, module: ir.Module) -> ir.Operation:
     found = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
     if len(found) != 1:
@@ -104,24 +86,6 @@ def _device_module(kernel: KernelText, module: ir.Module) -> ir.Operation:
             f"{kernel.name}: the module holds {len(found)} gpu.module operations, expected one"
         )
     return found[0]
-
-
-def _walk(operation: ir.Operation) -> Iterator[ir.Operation]:
-    for region in operation.regions:
-        for block in region.blocks:
-            for op in block.operations:
-                yield op.operation
-                yield from _walk(op.operation)
-
-
-def _check_lowered(kernel: KernelText, target: Target, device: ir.Operation) -> None:
-    """Translating an operation of another dialect would crash the process."""
-    for op in _walk(device):
-        if op.name.split(".")[0] not in _LOWERED_DIALECTS:
-            raise CompileError(
-                f"{kernel.name}: {location_text(op.location)}: {op.name} cannot be lowered for "
-                f"{target.name}: no pass converts it to LLVM"
-            )
 
 
 def _kernel_function(kernel: KernelText, device: ir.Operation) -> ir.Operation:
@@ -143,7 +107,7 @@ def _set_function_attributes(kernel: KernelText, function: ir.Operation) -> None
     if size is not None and "rocdl.flat_work_group_size" not in attributes:
         attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get(f"1,{size}")
     waves = kernel.waves_per_eu
-    if waves is not None:
+    if waves is not None and "rocdl.waves_per_eu" not in attributes:
         text = ",".join(str(w) for w in waves if w is not None)
         pair = ir.ArrayAttr.get([ir.StringAttr.get(t) for t in ("amdgpu-waves-per-eu", text)])
         before = (

@@ -26,7 +26,7 @@ class KernelSource(Protocol):
     ``mlir`` is the text of a module that holds one ``gpu.module`` with the kernel function
     ``name``. ``attributes`` may hold ``max_workgroup_size`` (work-items) and ``waves_per_eu``
     (fewest wavefronts a SIMD, or a pair of fewest and most). ``arch`` is the target that the kernel
-    is bound to, or ``None``.
+    is bound to, or ``None``; an optional ``targets`` lists those that have all of its operations.
     """
 
     @property
@@ -66,6 +66,7 @@ class KernelText:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     arch: str | None = None
     params: tuple[ParameterText, ...] = ()
+    targets: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, kernel: KernelSource) -> KernelText:
@@ -73,7 +74,8 @@ class KernelText:
         if isinstance(kernel, cls):
             return kernel
         params = tuple(ParameterText(p.name, p.readonly, p.writeonly) for p in kernel.params)
-        return cls(kernel.name, kernel.mlir, dict(kernel.attributes), kernel.arch, params)
+        targets = getattr(kernel, "targets", None)
+        return cls(kernel.name, kernel.mlir, dict(kernel.attributes), kernel.arch, params, targets)
 
     @property
     def max_workgroup_size(self) -> int | None:

@@ -222,6 +222,7 @@ def serve() -> None:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     fields = dict(request["kernel"])
     fields["params"] = tuple(ParameterText(**p) for p in fields["params"])
+    fields["targets"] = fields["targets"] and tuple(fields["targets"])
     kernel = KernelText(**fields)
     try:
         target = resolve_target(kernel, request["arch"])
