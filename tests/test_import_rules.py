@@ -33,6 +33,7 @@ ALLOWED = {
         *("rocke.core", "rocke.arch", "rocke.helpers", "rocke.compiler", "rocke.runtime"),
         *("rocke.emulator", "rocke.kernels"),
         *("click", "rich", "numpy", "ml_dtypes", "tomllib", "tomli", "hip"),
+        *("mlir", "llvmlite"),
     },
     "": {"rocke"},
 }

@@ -19,7 +19,7 @@ __all__ = [
 def open_device(name: str = "hip") -> Device:
     """Open a real GPU: ``hip``, or ``hip:1`` for the second one.
 
-    The emulated device is :class:`rocke.emulator.EmulatedDevice`, which the runtime does not import.
+    The emulated device is :class:`rocke.emulator.EmulatedDevice`.
     Raises :class:`DeviceError` for another name, or where there is no ROCm or no such GPU.
     """
     from rocke.runtime.hip_device import HipDevice

@@ -39,14 +39,25 @@ def device_count() -> int:
     try:
         error, count = hip.hipGetDeviceCount()
     except RuntimeError as failure:
-        raise HipUnavailable(
-            f"the HIP runtime did not open ({failure}): install ROCm, or use the emulated device"
-        ) from failure
+        raise _not_opened(failure) from failure
     if int(error) != 0 or count < 1:
         raise HipUnavailable(
             f"the HIP runtime sees no GPU ({_error_text(hip, error)}): use the emulated device"
         )
     return int(count)
+
+
+def runtime_version() -> str:
+    """The version of the HIP runtime (``7.2.1``); raises :class:`HipUnavailable` without one."""
+    hip = _bindings()
+    try:
+        error, number = hip.hipRuntimeGetVersion()
+    except RuntimeError as failure:
+        raise _not_opened(failure) from failure
+    if int(error) != 0:
+        raise HipUnavailable(f"hipRuntimeGetVersion: {_error_text(hip, error)}")
+    # hip_version.h: HIP_VERSION is major * 10000000 + minor * 100000 + patch.
+    return f"{number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
 
 
 class HipDevice:
@@ -165,7 +176,7 @@ class HipDevice:
         except RuntimeError as failure:
             raise DeviceError(f"{function}: {failure}") from failure
         if int(error) != 0:
-            raise DeviceError(f"{function} on {self.index}: {_error_text(self._hip, error)}")
+            raise DeviceError(f"{function} on GPU {self.index}: {_error_text(self._hip, error)}")
         return results[0] if results else None
 
     def _own(self, buffer: Buffer, call: str) -> HipBuffer:
@@ -199,6 +210,14 @@ def _bindings() -> ModuleType:
             f"the HIP bindings are missing ({failure}): pip install hip-python"
         ) from failure
     return hip
+
+
+def _not_opened(failure: RuntimeError) -> HipUnavailable:
+    # The bindings repeat the file's name around the loader's message.
+    said = str(failure).split("'': b'")[-1].strip("'")
+    return HipUnavailable(
+        f"the HIP runtime did not open ({said}): install ROCm, or use the emulated device"
+    )
 
 
 def _check_copy(call: str, array: np.ndarray, buffer: HipBuffer) -> None:

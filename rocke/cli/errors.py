@@ -1,0 +1,41 @@
+"""What the command line says when something goes wrong, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import click
+
+OK = 0
+FAILED = 1
+"""A check failed: wrong results, a kernel that does not compile or faults, a missing tool."""
+USAGE = 2
+"""The input is wrong: an option, a spec, a target, a file."""
+
+
+class UserError(click.ClickException):
+    """Wrong input; the text says what is wrong and what to do."""
+
+    exit_code = USAGE
+
+
+class Failure(click.ClickException):
+    """The input is right, but the work failed."""
+
+    exit_code = FAILED
+
+
+def explain(error: Exception) -> click.ClickException | None:
+    """The one-line report for an error of rocke's own, or ``None`` for a bug.
+
+    The modules that define the errors are not imported: an error of theirs means they are loaded.
+    """
+    usage = {"UnknownTarget", "ArgumentError", "CodeObjectError", "SpecError"}
+    failed = {"CompileError", "DeviceError", "DisassemblerError", "IRError"}
+    names = {c.__name__ for c in type(error).__mro__ if c.__module__.split(".")[0] == "rocke"}
+    text = " ".join(str(error).split())
+    if names & usage:
+        return UserError(text)
+    if names & failed:
+        return Failure(text)
+    if isinstance(error, OSError) and error.filename is not None:
+        return UserError(f"{error.filename}: {error.strerror}")
+    return None
