@@ -176,7 +176,9 @@ class _Reader:
             )
         self._check_extents(elf)
         note = self._metadata(elf)
-        target = str(note.get("amdhsa.target", "")).removeprefix("amdgcn-amd-amdhsa--")
+        # <arch>-<vendor>-<os>-<environment>-<target>: newer LLVM spells the first part
+        # "amdgpu9.42" and the environment "unknown"; the target's features may hold dashes.
+        target = str(note.get("amdhsa.target", "")).split("-", 4)[-1]
         if not target:
             raise self.fail("the metadata note names no target (amdhsa.target)")
         symbols = self._symbols(elf)
