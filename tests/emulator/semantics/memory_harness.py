@@ -6,7 +6,7 @@ The engine's runtime functions (map search, fault record) are Python callbacks h
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+from functools import cache
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -29,7 +29,7 @@ def aligned(size: int, align: int = 64) -> np.ndarray:
     return raw[start : start + size]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _target_machine() -> llvm.TargetMachine:
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.emulator.semantics.memory_harness import Wave, lower_text
 
-from rocke.emulator.semantics import UnknownInstruction
+from tests.emulator.semantics.memory_harness import Wave
 
 D, A, B, C = 0, 64, 96, 128
 
