@@ -1,8 +1,9 @@
 """Bytes to assembly text, by AMD's LLVM disassembler.
 
 ``librocmllvm.so`` (package ``rocm-llvm-python``) is opened by ``dlmopen`` in a link namespace of
-its own: it exports the same C++ symbols as the MLIR bindings' libLLVM, and the two abort the process
-when they share a namespace. In its own namespace it works beside them, in any import order.
+its own. It exports the same C++ symbols as the libLLVM of the MLIR bindings, and the two abort
+a process when they share a namespace. In its own namespace it works beside them, in any import
+order.
 """
 
 from __future__ import annotations

@@ -1,0 +1,122 @@
+"""Puts a code object into memory: segments at their addresses, relocations applied.
+
+Source of the relocation types: LLVM "User Guide for AMDGPU Backend", *Relocation Records*.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+from dataclasses import dataclass
+
+import numpy as np
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+
+from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
+from rocke.emulator.memory import Range
+
+_R_ABS64, _R_RELATIVE64 = 3, 13
+_IMAGE_LIMIT = 1 << 30
+_PF_W = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A code object in memory.
+
+    ``text`` is the code of the section that holds the kernel, ``text_address`` where its first
+    byte is in memory and ``text_virtual`` its address in the ELF file; ``entry`` and ``functions``
+    are offsets in the text. ``ranges`` may be read (and written, for data segments) by the kernel.
+    """
+
+    text: bytes
+    text_address: int
+    text_virtual: int
+    entry: int
+    functions: tuple[int, ...]
+    ranges: tuple[Range, ...]
+    memory: np.ndarray
+
+
+def load_image(code_object: CodeObject, info: KernelInfo) -> Image:
+    """Load ``code_object`` for its kernel ``info``. Raises :class:`CodeObjectError`."""
+    try:
+        return _load(code_object, info)
+    except CodeObjectError:
+        raise
+    except (ELFError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        raise CodeObjectError(f"damaged code object ({type(error).__name__}: {error})") from error
+
+
+def _load(code_object: CodeObject, info: KernelInfo) -> Image:
+    elf = ELFFile(io.BytesIO(code_object.data))
+    segments = list(elf.iter_segments("PT_LOAD"))
+    size = max(s["p_vaddr"] + s["p_memsz"] for s in segments)
+    if size > _IMAGE_LIMIT:
+        raise CodeObjectError(f"the code object wants {size} bytes, more than {_IMAGE_LIMIT}")
+    memory = np.frombuffer(mmap.mmap(-1, size), dtype=np.uint8)
+    base = memory.ctypes.data
+    ranges = []
+    for segment in segments:
+        start, data = segment["p_vaddr"], segment.data()
+        memory[start : start + len(data)] = np.frombuffer(data, dtype=np.uint8)
+        what = "code object" if not segment["p_flags"] & _PF_W else "code object's data"
+        ranges.append(
+            Range(
+                base + start,
+                base + start + segment["p_memsz"],
+                bool(segment["p_flags"] & _PF_W),
+                what,
+            )
+        )
+    _relocate(elf, memory, base)
+    offset, length = info.text
+    virtual = info.entry_address - (info.entry - offset)
+    return Image(
+        text=code_object.data[offset : offset + length // 4 * 4],
+        text_address=base + virtual,
+        text_virtual=virtual,
+        entry=info.entry - offset,
+        functions=_functions(elf, virtual, length),
+        ranges=tuple(ranges),
+        memory=memory,
+    )
+
+
+def _relocate(elf: ELFFile, memory: np.ndarray, base: int) -> None:
+    for section in elf.iter_sections():
+        if not isinstance(section, RelocationSection) or not section["sh_flags"] & 2:
+            continue
+        symbols = elf.get_section(section["sh_link"])
+        for relocation in section.iter_relocations():
+            kind, where = relocation["r_info_type"], relocation["r_offset"]
+            addend = relocation["r_addend"] if relocation.is_RELA() else 0
+            if kind == _R_RELATIVE64:
+                value = base + addend
+            elif kind == _R_ABS64:
+                symbol = symbols.get_symbol(relocation["r_info_sym"])
+                if symbol["st_shndx"] == "SHN_UNDEF":
+                    raise CodeObjectError(f"undefined symbol {symbol.name!r}: link it in")
+                value = base + symbol["st_value"] + addend
+            else:
+                raise CodeObjectError(f"relocation type {kind} at {where:#x} is not supported")
+            if not 0 <= where <= len(memory) - 8:
+                raise CodeObjectError(f"relocation at {where:#x} lies outside the code object")
+            memory[where : where + 8] = np.frombuffer(
+                (value & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little"), dtype=np.uint8
+            )
+
+
+def _functions(elf: ELFFile, virtual: int, length: int) -> tuple[int, ...]:
+    found = set()
+    for name in (".symtab", ".dynsym"):
+        table = elf.get_section_by_name(name)
+        if table is None:
+            continue
+        for symbol in table.iter_symbols():
+            value = symbol["st_value"] - virtual
+            if symbol["st_info"]["type"] == "STT_FUNC" and 0 <= value < length and value % 4 == 0:
+                found.add(value)
+    return tuple(sorted(found))
