@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 
+import llvmlite.binding as llvm
 from mlir import ir
 
 from rocke.arch import TARGETS, Target
@@ -11,7 +14,10 @@ from rocke.compiler.errors import CompileError
 from rocke.compiler.source import KernelText
 
 _LOWERED_DIALECTS = ("llvm", "rocdl")
+_CAST = "builtin.unrealized_conversion_cast"
 _INTRINSIC_PREFIX = "llvm.amdgcn."
+_INTRINSIC_NAME = re.compile(r"llvm\.[A-Za-z0-9_.]+")
+_UNKNOWN = "; Unknown intrinsic"  # LLVM's own comment above such a declaration
 _MATRIX_INTRINSICS = frozenset(op.intrinsic for t in TARGETS.values() for op in t.matrix_ops)
 _DIRECT_COPY_SIZE_OPERAND = 2  # of raw.ptr.buffer.load.lds: resource, LDS pointer, size
 
@@ -44,21 +50,23 @@ def walk(operation: ir.Operation) -> Iterator[ir.Operation]:
 def check_lowered(kernel: KernelText, target: Target, device: ir.Operation) -> None:
     """Raise :class:`CompileError` for an operation that cannot become code for ``target``.
 
-    Covered are operations that no pass converted (the translation would crash), inline assembly
-    (the code generator would abort), operations that the target does not have (the same), and calls
-    of functions that nothing defines (the code object would not load). The error names the
-    operation and its source location.
+    Covered are operations that no pass converted (the translation would crash), inline assembly,
+    operations that the target or LLVM does not have (the code generator would abort), and calls of
+    functions that nothing defines (the code object would not load). The error names the operation
+    and its source location.
     """
     defined = {
         ir.StringAttr(op.attributes["sym_name"]).value
         for op in walk(device)
         if op.name == "llvm.func" and op.regions[0].blocks
     }
-    for op in walk(device):
+    # A cast is only left beside the operation that needed it: the operation is the better name.
+    for op in sorted(walk(device), key=lambda op: op.name == _CAST):
         problem = (
             _unconverted(op)
             or _inline_assembly(op)
             or _undefined_call(op, defined)
+            or _unknown_intrinsic(op)
             or _absent_operation(op, target)
         )
         if problem:
@@ -86,6 +94,26 @@ def _undefined_call(op: ir.Operation, defined: set[str]) -> str:
         return ""
     advice = "use the hardware's operation, for example rocdl.exp2 for math.exp2"
     return f"calls {name}, which no library linked here defines: {advice}"
+
+
+def _unknown_intrinsic(op: ir.Operation) -> str:
+    if op.name != "llvm.call_intrinsic":
+        return ""
+    name = ir.StringAttr(op.attributes["intrin"]).value
+    return "" if is_intrinsic(name) else f"LLVM has no intrinsic {name}"
+
+
+@functools.cache
+def is_intrinsic(name: str) -> bool:
+    """Whether LLVM knows an intrinsic of that name, the types in the name aside."""
+    if not _INTRINSIC_NAME.fullmatch(name):
+        return False
+    declaration = f"declare void @{name}()"
+    with (
+        llvm.create_context() as context,
+        llvm.parse_assembly(declaration, context) as module,
+    ):
+        return _UNKNOWN not in str(module)
 
 
 def _absent_operation(op: ir.Operation, target: Target) -> str:

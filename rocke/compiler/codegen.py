@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
@@ -16,9 +18,10 @@ from rocke.compiler.source import KernelText
 from rocke.compiler.stderr_capture import capture_stderr
 
 TRIPLE = "amdgcn-amd-amdhsa"
-LDS_ADDRESS_SPACE = 3
 
 _FILE = re.compile(r'!DIFile\(filename: "(?P<name>[^"]*)", directory: "(?P<folder>[^"]*)"\)')
+_LDS_VARIABLE = re.compile(r"@[^=]+=[^@]*\baddrspace\(3\)[^@]*\b(?:global|constant)\b")
+_ALIGN = re.compile(r", align (\d+)")
 _INITIALISED = threading.Event()
 
 
@@ -49,24 +52,40 @@ def generate(
     code generator would end the process).
     """
     _initialise()
-    machine = _target_machine(target, options)
-    try:
-        module = llvm.parse_assembly(_with_metadata(kernel, llvm_ir), llvm.create_context())
-    except RuntimeError as error:
-        raise CompileError(f"{kernel.name}: LLVM refuses the translated IR: {error}") from None
-    module.triple = TRIPLE
-    module.data_layout = str(machine.target_data)
-    _name_arguments(kernel, module)
-    with capture_stderr(f"compiling {kernel.name} for {target.name}") as captured:
-        _optimise(module, machine, options)
-        check_lds(kernel.name, target, module, machine.target_data)
-        # Code generation changes the module, so each emission gets a copy.
-        data = machine.emit_object(module.clone())
-    assembly = ""
-    if texts:
-        with capture_stderr(f"printing the assembly of {kernel.name} for {target.name}"):
-            assembly = machine.emit_assembly(module.clone())
-    return Generated(str(module) if texts else "", assembly, data, tuple(captured.diagnostics))
+    doing = f"compiling {kernel.name} for {target.name}"
+    with (
+        _target_machine(target, options) as machine,
+        _parsed(kernel, llvm_ir) as module,
+    ):
+        module.triple = TRIPLE
+        module.data_layout = str(machine.target_data)
+        _name_arguments(kernel, module)
+        with capture_stderr(doing) as captured:
+            _optimise(module, machine, options)
+            check_lds(kernel.name, target, module, machine.target_data)
+            # Code generation changes the module, so each emission gets a copy.
+            with module.clone() as copy:
+                data = machine.emit_object(copy)
+        if not texts:
+            return Generated("", "", data, tuple(captured.diagnostics))
+        with capture_stderr(doing), module.clone() as copy:
+            assembly = machine.emit_assembly(copy)
+        return Generated(str(module), assembly, data, tuple(captured.diagnostics))
+
+
+@contextmanager
+def _parsed(kernel: KernelText, llvm_ir: str) -> Iterator[llvm.ModuleRef]:
+    """The module, in a context of its own; both are freed here, in the only order that is safe.
+
+    Left to the garbage collector, the context may go first, and freeing the module then crashes.
+    """
+    with llvm.create_context() as context:
+        try:
+            module = llvm.parse_assembly(_with_metadata(kernel, llvm_ir), context)
+        except RuntimeError as error:
+            raise CompileError(f"{kernel.name}: LLVM refuses the translated IR: {error}") from None
+        with module:
+            yield module
 
 
 def _initialise() -> None:
@@ -84,8 +103,11 @@ def _target_machine(target: Target, options: CompileOptions) -> llvm.TargetMachi
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, options: CompileOptions) -> None:
     tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
+    with (
+        llvm.create_pass_builder(machine, tuning) as builder,
+        builder.getModulePassManager() as manager,
+    ):
+        manager.run(module, builder)
 
 
 def _with_metadata(kernel: KernelText, llvm_ir: str) -> str:
@@ -121,21 +143,27 @@ def _name_arguments(kernel: KernelText, module: llvm.ModuleRef) -> None:
 def lds_bytes(module: llvm.ModuleRef, data: llvm.TargetData) -> int:
     """Static LDS of a module in bytes: its LDS variables, packed as the code generator does.
 
-    The most aligned come first; LLVM raises the alignment of each to its size's (2, 4, 8, 16)
-    [LLVM AMDGPULowerModuleLDSPass, super-align].
+    The alignment of each is raised to its size's power of two, 16 at most; the most aligned come
+    first, and smaller ones fill the gaps. [LLVM AMDGPULowerModuleLDSPass, OptimizedStructLayout]
     """
-    sizes = []
+    fields = []
     for variable in module.global_variables:
-        text = str(variable)
-        if f"addrspace({LDS_ADDRESS_SPACE})" not in text.split("=", 1)[1][:120]:
+        head, declared = _LDS_VARIABLE.match(str(variable)), _ALIGN.search(str(variable))
+        if head is None:
             continue
         size = data.get_abi_size(variable.global_value_type)
-        declared = re.search(r", align (\d+)", text)
         natural = next((a for limit, a in ((8, 16), (4, 8), (2, 4), (1, 2)) if size > limit), 1)
-        sizes.append((max(natural, int(declared.group(1)) if declared else 1), size))
+        fields.append((max(natural, int(declared.group(1)) if declared else 1), size))
+    fields.sort(reverse=True)
     end = 0
-    for align, size in sorted(sizes, reverse=True):
-        end = -(-end // align) * align + size
+    while fields:
+        aligned = -(-end // fields[0][0]) * fields[0][0]
+        filler = (f for f in fields if end % f[0] == 0 and end + f[1] <= aligned)
+        chosen = next(filler, None)
+        if chosen is None:
+            end, chosen = aligned, fields[0]
+        fields.remove(chosen)
+        end += chosen[1]
     return end
 
 

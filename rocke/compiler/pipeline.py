@@ -14,6 +14,7 @@ from rocke.compiler.checks import check_lowered, location_text
 from rocke.compiler.errors import CompileError
 from rocke.compiler.options import CODE_OBJECT_VERSION
 from rocke.compiler.source import KernelText
+from rocke.compiler.stderr_capture import capture_stderr
 
 INDEX_BITS = 32
 """Width of ``index`` on the device: address arithmetic in 32 bits costs half of that in 64."""
@@ -68,7 +69,10 @@ def lower(kernel: KernelText, target: Target) -> Lowered:
         _set_function_attributes(kernel, function)
         _pin_code_object_version(device)
         text = module.operation.get_asm(enable_debug_info=True)
-        return Lowered(text, llvm_dialect.translate_module_to_llvmir(device))
+        # A translation that fails does not raise: it crashes after printing why.
+        with capture_stderr(f"translating {kernel.name} for {target.name}"):
+            llvm_ir = llvm_dialect.translate_module_to_llvmir(device)
+        return Lowered(text, llvm_ir)
 
 
 def _failed(kernel: KernelText, what: str, error: ir.MLIRError) -> CompileError:
