@@ -1,0 +1,70 @@
+"""Where in the user's Python an operation comes from.
+
+Two answers are needed. The *location* goes into the MLIR and from there into the DWARF line table of
+the code object, so it must not depend on the folder of the checkout: files of the package are named by
+their module, other files by their base name. The *place* is for error messages and shows the path as
+Python knows it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+_CORE, _KERNEL, _PACKAGE, _OUTSIDE = range(4)
+_KERNEL_MODULES = ("rocke.kernels.", "rocke.helpers.")
+_MACHINERY = frozenset({"contextlib", "functools"})
+
+_files: dict[CodeType, tuple[int, str]] = {}
+
+
+def _classify(frame: FrameType) -> tuple[int, str]:
+    code = frame.f_code
+    found = _files.get(code)
+    if found is None:
+        module = str(frame.f_globals.get("__name__", ""))
+        stable = module.replace(".", "/") + ".py"
+        if module.startswith("rocke.core.") or module in _MACHINERY:
+            found = (_CORE, stable)
+        elif module.startswith(_KERNEL_MODULES):
+            found = (_KERNEL, stable)
+        elif module.startswith("rocke."):
+            found = (_PACKAGE, stable)
+        else:
+            found = (_OUTSIDE, os.path.basename(code.co_filename))
+        _files[code] = found
+    return found
+
+
+def source_location() -> tuple[str, int]:
+    """File and line of the caller, for the MLIR location.
+
+    The innermost frame inside ``rocke.kernels`` or ``rocke.helpers``; where the stack has none, the
+    innermost frame outside this package's core.
+    """
+    fallback: tuple[str, int] | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        kind, file = _classify(frame)
+        if kind == _KERNEL:
+            return file, frame.f_lineno
+        if kind != _CORE and fallback is None:
+            fallback = file, frame.f_lineno
+        frame = frame.f_back
+    return fallback or ("unknown", 0)
+
+
+def source_place() -> str:
+    """The caller's place for messages: ``path:line``, with the user's own line where it differs."""
+    inner: str | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        kind, _ = _classify(frame)
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if kind == _OUTSIDE:
+            return place if inner is None else f"{inner}, called from {place}"
+        if kind != _CORE and inner is None:
+            inner = place
+        frame = frame.f_back
+    return inner or "unknown"
