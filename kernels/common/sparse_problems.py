@@ -1,0 +1,146 @@
+"""Random problems for the block-sparse attention families."""
+
+from __future__ import annotations
+
+from math import e, log2, sqrt
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..family import Problem
+from .sparse_spec import JengaSparseSpec, SparseGeometry, VsaSparseSpec
+
+PATTERNS = ("random", "none", "one", "first", "last", "all")
+LAYOUTS = ("token", "head")
+NUMPY_TYPES: dict[str, np.dtype] = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+}
+
+GARBAGE = (-1, -(2**31), 2**31 - 1)
+"""List entries that are no block numbers of any kernel."""
+
+
+def attended_blocks(
+    rng: np.random.Generator, spec: SparseGeometry, density: float, pattern: str
+) -> list[np.ndarray]:
+    """The key blocks of each query block, in random order.
+
+    ``pattern``: ``random`` draws ``density`` of the blocks for each row, rounded so that the mean
+    holds; ``one`` draws one block a row; ``first``, ``last``, ``none`` and ``all`` say themselves.
+    """
+    blocks = spec.num_k_blocks
+    if pattern == "random":
+        counts = np.floor(density * blocks + rng.random(spec.num_q_blocks)).astype(int)
+        return [rng.permutation(blocks)[:n] for n in counts]
+    if pattern in ("first", "last"):
+        return [np.array([0 if pattern == "first" else blocks - 1])] * spec.num_q_blocks
+    count = {"none": 0, "one": 1, "all": blocks}[pattern]
+    return [rng.permutation(blocks)[:count] for _ in range(spec.num_q_blocks)]
+
+
+def make_jenga_problem(spec: JengaSparseSpec, rng: np.random.Generator, **options: Any) -> Problem:
+    """Random arguments of a Jenga launch; options as :func:`make_vsa_problem`."""
+    choices = _Options(**options)
+    mask = np.zeros((spec.num_q_blocks, spec.num_k_blocks), np.int8)
+    for row, blocks in zip(mask, choices.attended(rng, spec), strict=True):
+        row[blocks] = 1
+    return _problem(spec, rng, choices, {"mask": mask})
+
+
+def make_vsa_problem(spec: VsaSparseSpec, rng: np.random.Generator, **options: Any) -> Problem:
+    """Random arguments of a VSA launch.
+
+    Options: ``density`` (0 to 1) and ``pattern`` as :func:`attended_blocks`; ``layout``: the axis
+    that comes first in memory, ``token`` or ``head``; ``seqlen_q`` and ``seqlen_k``: run-time
+    lengths, at most (and by default) the spec's; ``lists`` (VSA only): ``clean``, or ``dirty`` with
+    entries out of range, duplicates and counts beyond the row. Entries past the count are always
+    garbage. Rows with more blocks than ``max_blocks_per_q`` keep that many.
+    Raises ``ValueError`` for an unknown or impossible option.
+    """
+    choices = _Options(**options)
+    rows, width = spec.num_q_blocks, spec.max_blocks_per_q
+    lut = rng.choice(np.array((*GARBAGE, spec.num_k_blocks), np.int64), (rows, width))
+    count = np.zeros(rows, np.int32)
+    for i, blocks in enumerate(choices.attended(rng, spec)):
+        listed = blocks[:width]
+        if choices.lists == "dirty":
+            garbage = rng.choice(np.array((*GARBAGE, spec.num_k_blocks), np.int64), 2)
+            listed = rng.permutation(np.concatenate([listed, listed[:2], garbage]))[:width]
+        lut[i, : len(listed)] = listed
+        count[i] = len(listed)
+        if choices.lists == "dirty" and len(listed) == width:
+            count[i] = width + rng.integers(1, 1000)
+    return _problem(spec, rng, choices, {"block_lut": lut.astype(np.int32), "block_count": count})
+
+
+class _Options:
+    def __init__(
+        self,
+        *,
+        density: float = 0.25,
+        pattern: str = "random",
+        layout: str = "token",
+        seqlen_q: int | None = None,
+        seqlen_k: int | None = None,
+        lists: str = "clean",
+    ) -> None:
+        if not 0 <= density <= 1:
+            raise ValueError(f"density is {density!r}, expected 0 to 1")
+        for name, value, known in (
+            ("pattern", pattern, PATTERNS),
+            ("layout", layout, LAYOUTS),
+            ("lists", lists, ("clean", "dirty")),
+        ):
+            if value not in known:
+                raise ValueError(f"{name} is {value!r}, expected one of {', '.join(known)}")
+        self.density, self.pattern, self.layout, self.lists = density, pattern, layout, lists
+        self.seqlen_q, self.seqlen_k = seqlen_q, seqlen_k
+
+    def attended(self, rng: np.random.Generator, spec: SparseGeometry) -> list[np.ndarray]:
+        return attended_blocks(rng, spec, self.density, self.pattern)
+
+    def lengths(self, spec: SparseGeometry) -> tuple[int, int]:
+        found = []
+        for name, value, most in (
+            ("seqlen_q", self.seqlen_q, spec.seqlen_q),
+            ("seqlen_k", self.seqlen_k, spec.seqlen_k),
+        ):
+            value = most if value is None else value
+            if not 1 <= value <= most:
+                raise ValueError(f"{name} is {value}, expected 1 to the spec's {most}")
+            found.append(value)
+        return found[0], found[1]
+
+
+def _problem(
+    spec: SparseGeometry, rng: np.random.Generator, options: _Options, pattern: dict[str, Any]
+) -> Problem:
+    shape = spec.common.shape
+    seqlen_q, seqlen_k = options.lengths(spec)
+    dtype = NUMPY_TYPES[spec.common.dtype]
+
+    def tensor(tokens: int, heads: int) -> np.ndarray:
+        first, second = (tokens, heads) if options.layout == "token" else (heads, tokens)
+        values = rng.standard_normal((first, second, shape.head_size), np.float32).astype(dtype)
+        return values if options.layout == "token" else values.swapaxes(0, 1)
+
+    arrays = {
+        "Q": tensor(seqlen_q, shape.num_query_heads),
+        "K": tensor(seqlen_k, shape.num_kv_heads),
+        "V": tensor(seqlen_k, shape.num_kv_heads),
+        "O": tensor(seqlen_q, shape.num_query_heads),
+    }
+    arrays["O"][...] = np.nan
+    strides = {
+        f"stride_{name.lower()}_{axis}": arrays[name].strides[i] // dtype.itemsize
+        for name in arrays
+        for i, axis in enumerate(("token", "head"))
+    }
+    scalars = {
+        "scale_log2": log2(e) / sqrt(shape.head_size),
+        "seqlen_q": seqlen_q,
+        "seqlen_k": seqlen_k,
+    }
+    return Problem({**arrays, **pattern, **scalars, **strides}, ("O",))
