@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 CODE_OBJECT = "rocke.compiler.code_object"
+LINE_TABLE = "rocke.compiler.line_table"
 DEVICE = "rocke.runtime.device"
 
 ALLOWED = {
@@ -25,7 +26,7 @@ ALLOWED = {
     },
     "runtime": {CODE_OBJECT, "hip", "numpy", "ml_dtypes"},
     "emulator": {
-        *("rocke.arch", CODE_OBJECT, DEVICE),
+        *("rocke.arch", CODE_OBJECT, LINE_TABLE, DEVICE),
         *("llvmlite", "rocm", "elftools", "numpy", "ml_dtypes"),
     },
     "kernels": {"rocke.core", "rocke.arch", "rocke.helpers", "numpy", "ml_dtypes"},

@@ -1,1 +1,27 @@
-"""The emulated device: executes HSACO code objects on the CPU."""
+"""The emulated device: executes HSACO code objects on the CPU.
+
+:class:`EmulatedDevice` is imported when it is first used, so that the disassembler and the decoder
+can be used alone without loading the compiler of host code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocke.emulator.counters import Counters, InstructionClass
+    from rocke.emulator.device import EmulatedDevice
+
+__all__ = ["Counters", "EmulatedDevice", "InstructionClass"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "EmulatedDevice":
+        from rocke.emulator.device import EmulatedDevice
+
+        return EmulatedDevice
+    if name in ("Counters", "InstructionClass"):
+        from rocke.emulator import counters
+
+        return getattr(counters, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

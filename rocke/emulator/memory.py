@@ -145,10 +145,6 @@ class Memory:
         """Where an address lies, in words."""
         if address < 4096:
             return "a null pointer"
-        with self._lock:
-            freed = [r for r in self._freed if r.lo <= address < r.hi]
-        if freed:
-            return f"in a freed {freed[-1].what}"
         known = sorted(ranges)
         i = bisect.bisect_right([r.lo for r in known], address) - 1
         below = known[i] if i >= 0 else None
@@ -157,6 +153,10 @@ class Memory:
             room = below.hi - address
             kind = "" if below.writable else ", which is read-only"
             return f"{room} bytes before the end of the {below.what}{kind}"
+        with self._lock:
+            freed = [r for r in self._freed if r.lo <= address < r.hi]
+        if freed:
+            return f"in a freed {freed[-1].what}"
         if below is not None and (above is None or address - below.hi <= above.lo - address):
             if address - below.hi < 1 << 32:
                 return f"{address - below.hi} bytes past the end of the {below.what}"

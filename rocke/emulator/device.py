@@ -1,0 +1,381 @@
+"""The emulated device: the :class:`rocke.runtime.device.Device` protocol on the CPU."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocke.arch import Target, UnknownTarget, target
+from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
+from rocke.emulator import state
+from rocke.emulator.counters import Counters
+from rocke.emulator.decoder import CodeReader
+from rocke.emulator.descriptor import (
+    PRELOAD_SKIP,
+    Descriptor,
+    UserValues,
+    system_sgprs,
+    user_sgprs,
+)
+from rocke.emulator.disassembler import DisassemblerError
+from rocke.emulator.executor import (
+    Arena,
+    CompiledKernel,
+    Executor,
+    Outcome,
+    Work,
+    compile_kernel_code,
+)
+from rocke.emulator.fault import FaultReporter
+from rocke.emulator.launch import (
+    Geometry,
+    dispatch_packet,
+    kernarg_segment,
+    queue_record,
+    scratch_descriptor,
+    wave_templates,
+)
+from rocke.emulator.loader import Image, load_image
+from rocke.emulator.memory import EmulatedBuffer, Memory, Range, memory_map
+from rocke.runtime.device import Buffer, DeviceError, LoadedKernel
+
+_MEMORY_LIMIT = 1 << 40
+_GRID_LIMIT = (1 << 31) - 1
+_PREFETCH_PADDING = 64
+_POISON_WORD = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, eq=False)
+class _Handle:
+    """What :attr:`LoadedKernel.handle` holds."""
+
+    info: KernelInfo
+    descriptor: Descriptor
+    image: Image
+    compiled: CompiledKernel
+
+
+class EmulatedDevice:
+    """A GPU of target ``arch``, emulated on the CPU.
+
+    Device addresses are host addresses. ``threads`` is how many host threads run workgroups (all
+    cores unless given); ``max_instructions`` is how many instructions one wave may execute before
+    the launch is stopped as making no progress (no limit unless given). Launches are synchronous:
+    what a kernel does wrong is raised by :meth:`launch`, and the device stays usable. Calls are
+    safe from several threads; launches on one device follow one another.
+
+    Raises :class:`DeviceError` for an unknown target or bad options.
+    """
+
+    emulated = True
+
+    def __init__(
+        self,
+        arch: str = "gfx950",
+        *,
+        threads: int | None = None,
+        max_instructions: int | None = None,
+    ) -> None:
+        try:
+            self.target: Target = target(arch)
+        except UnknownTarget as error:
+            raise DeviceError(str(error)) from error
+        for what, value in (("threads", threads), ("max_instructions", max_instructions)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise DeviceError(f"{what} is {value!r}, expected an integer of at least 1")
+        self.arch = self.target.name
+        self.name = f"emulated {self.arch} ({self.target.product})"
+        self.max_instructions = max_instructions
+        self.memory = Memory(_MEMORY_LIMIT)
+        self._executor = Executor(threads or len(os.sched_getaffinity(0)))
+        self._loaded: dict[tuple[str, str], _Handle] = {}
+        self._load_lock = threading.Lock()
+        self._last: _Launch | None = None
+
+    def allocate(self, nbytes: int) -> EmulatedBuffer:
+        """Allocate device memory; see :meth:`Device.allocate`. It is zero-filled."""
+        return self.memory.allocate(nbytes)
+
+    def wrap(self, array: np.ndarray) -> EmulatedBuffer:
+        """Make a C-contiguous host array device memory in place, without a copy.
+
+        A read-only array may only be read by kernels. :meth:`free` ends its use; the array itself
+        is kept alive until then.
+        """
+        return self.memory.wrap(array)
+
+    def free(self, buffer: Buffer) -> None:
+        """Release a buffer; see :meth:`Device.free`."""
+        self.memory.free(self.memory.check(buffer, "free"))
+
+    def copy_in(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Copy a C-contiguous host array to the start of ``buffer``."""
+        target_ = self.memory.check(buffer, "copy_in")
+        source = _bytes_of(array, "copy_in")
+        if source.size > target_.nbytes:
+            raise DeviceError(
+                f"copy_in: the array has {source.size} bytes, the buffer {target_.nbytes}"
+            )
+        if not target_.writable:
+            raise DeviceError("copy_in: the buffer wraps a read-only array")
+        target_.array[: source.size] = source
+
+    def copy_out(self, array: np.ndarray, buffer: Buffer) -> None:
+        """Copy the start of ``buffer`` into a C-contiguous, writable host array."""
+        source = self.memory.check(buffer, "copy_out")
+        target_ = _bytes_of(array, "copy_out")
+        if not array.flags.writeable:
+            raise DeviceError("copy_out: the array is read-only")
+        if target_.size > source.nbytes:
+            raise DeviceError(
+                f"copy_out: the array has {target_.size} bytes, the buffer {source.nbytes}"
+            )
+        target_[:] = source.array[: target_.size]
+
+    def load(self, code_object: CodeObject, kernel: str | None = None) -> LoadedKernel:
+        """Load and translate one kernel; see :meth:`Device.load`."""
+        if code_object.arch != self.arch:
+            raise DeviceError(
+                f"the code object is for {code_object.target}, this device is {self.arch}"
+            )
+        try:
+            info = code_object.kernel(kernel)
+        except CodeObjectError as error:
+            raise DeviceError(str(error)) from error
+        key = (code_object.sha256, info.symbol)
+        with self._load_lock:
+            if key not in self._loaded:
+                self._loaded[key] = self._load(code_object, info)
+            return LoadedKernel(self, code_object, info, self._loaded[key])
+
+    def _load(self, code_object: CodeObject, info: KernelInfo) -> _Handle:
+        try:
+            descriptor = Descriptor.parse(info.descriptor)
+            image = load_image(code_object, info)
+            if descriptor.wave32:
+                raise DeviceError(f"kernel {info.name} uses wavefronts of 32, {self.arch} has 64")
+            entry = image.entry + (PRELOAD_SKIP if descriptor.preload else 0)
+            reader = CodeReader(image.text, self.arch)
+            entries = [entry, *(f for f in image.functions if f != image.entry)]
+            compiled = compile_kernel_code(reader, entries, descriptor.mode, self.arch)
+        except (CodeObjectError, DisassemblerError, ValueError, OSError) as error:
+            raise DeviceError(f"kernel {info.name}: {error}") from error
+        return _Handle(info, descriptor, image, compiled)
+
+    def launch(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        kernargs: bytes,
+        *,
+        dynamic_lds: int = 0,
+    ) -> None:
+        """Execute a kernel; see :meth:`Device.launch`.
+
+        Returns when the kernel has ended. Raises :class:`DeviceError` for sizes that the kernel
+        or the target does not allow and :class:`KernelFault` for what the kernel does wrong.
+        """
+        handle = kernel.handle
+        if kernel.device is not self or not isinstance(handle, _Handle):
+            raise DeviceError("launch: the kernel was loaded by another device")
+        geometry = self._geometry(handle, grid, block, dynamic_lds)
+        with self._executor.lock:
+            self._launch(kernel, handle, geometry, bytes(kernargs))
+
+    def synchronize(self) -> None:
+        """Wait for all launches: they have ended when :meth:`launch` returns."""
+
+    @property
+    def counters(self) -> Counters:
+        """What the last launch executed. Raises :class:`DeviceError` before the first launch."""
+        if self._last is None:
+            raise DeviceError("counters: nothing was launched on this device yet")
+        return self._last.counters(self.arch)
+
+    def _geometry(
+        self,
+        handle: _Handle,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        dynamic_lds: int,
+    ) -> Geometry:
+        info = handle.info
+        for what, sizes in (("grid", grid), ("block", block)):
+            good = len(sizes) == 3 and all(
+                isinstance(s, (int, np.integer)) and not isinstance(s, bool) and s >= 1
+                for s in sizes
+            )
+            if not good or max(sizes) > _GRID_LIMIT:
+                raise DeviceError(
+                    f"launch of {info.name}: {what} is {sizes!r}, expected three integers from 1 "
+                    f"to {_GRID_LIMIT}"
+                )
+        x, y, z = (int(s) for s in block)
+        geometry = Geometry((int(grid[0]), int(grid[1]), int(grid[2])), (x, y, z), int(dynamic_lds))
+        limit = min(info.max_workgroup_size, self.target.max_workgroup_size)
+        if geometry.items > limit:
+            raise DeviceError(
+                f"launch of {info.name}: a block of {block} has {geometry.items} work-items, at "
+                f"most {limit} are allowed"
+            )
+        required = info.required_workgroup_size
+        if required is not None and geometry.block != required:
+            raise DeviceError(
+                f"launch of {info.name}: block is {block}, the kernel needs {required}"
+            )
+        if dynamic_lds < 0 or info.lds + dynamic_lds > self.target.lds_bytes:
+            raise DeviceError(
+                f"launch of {info.name}: {info.lds} bytes of LDS and {dynamic_lds} dynamic, "
+                f"{self.arch} has {self.target.lds_bytes}"
+            )
+        return geometry
+
+    def _launch(
+        self, kernel: LoadedKernel, handle: _Handle, geometry: Geometry, kernargs: bytes
+    ) -> None:
+        info, image = handle.info, handle.image
+        lds = info.lds + geometry.dynamic_lds
+        work = self._work(handle, geometry, lds)
+        arguments = _Arguments(info, kernargs, geometry, lds)
+        try:
+            arenas = self._executor.arenas(work)
+            scratch = work.scratch_lane_bytes * state.LANES * work.waves
+            for arena in arenas:
+                self._initial_sgprs(handle, arena, arguments, scratch)
+        except (ValueError, OSError) as error:
+            raise DeviceError(f"launch of {info.name}: {error}") from error
+        holders = self.memory.holders()
+        ranges = [b.range for b in holders if b.nbytes]
+        ranges += [*image.ranges, *arguments.ranges()]
+        if scratch:
+            ranges += [Range(a.scratch, a.scratch + scratch, True, "scratch") for a in arenas]
+        begin = time.perf_counter()
+        outcome = self._executor.run(handle.compiled, work, arenas, memory_map(ranges))
+        self._last = _Launch(info.name, handle, geometry, time.perf_counter() - begin, outcome)
+        if outcome.fault is not None:
+            reporter = FaultReporter(
+                info.name,
+                kernel.code_object,
+                image,
+                handle.compiled,
+                geometry,
+                lds,
+                self.max_instructions,
+            )
+            raise reporter.fault(outcome.fault, outcome.counts, self.memory, ranges)
+        del holders
+
+    @property
+    def _architected_scratch(self) -> bool:
+        return self.arch != "gfx90a"
+
+    def _work(self, handle: _Handle, geometry: Geometry, lds: int) -> Work:
+        d = handle.descriptor
+        system = system_sgprs(d, self._architected_scratch)
+        return Work(
+            grid=geometry.grid,
+            waves=geometry.waves,
+            templates=wave_templates(d, geometry),
+            system=(
+                *(system.group_x, system.group_y, system.group_z),
+                *(system.group_info, system.scratch_offset),
+            ),
+            mode=d.mode,
+            lds=lds,
+            scratch_lane_bytes=-(-max(handle.info.scratch, d.scratch) // 16) * 16,
+            flat_scratch=self._architected_scratch,
+            image=handle.image.text_address,
+            vgprs=d.vgprs,
+            agprs=d.agprs,
+            max_instructions=self.max_instructions,
+        )
+
+    def _initial_sgprs(
+        self, handle: _Handle, arena: Arena, arguments: _Arguments, scratch: int
+    ) -> None:
+        words = user_sgprs(
+            handle.descriptor,
+            UserValues(
+                private_buffer=scratch_descriptor(arena.scratch, scratch),
+                dispatch_packet=arguments.packet.ctypes.data,
+                queue=arguments.queue.ctypes.data,
+                kernarg=arguments.segment.ctypes.data,
+                flat_scratch=arena.scratch,
+                scratch_bytes=handle.info.scratch,
+                kernarg_words=arguments.words,
+            ),
+            self._architected_scratch,
+        )
+        arena.sgprs[:] = _POISON_WORD
+        arena.sgprs[: len(words)] = words
+
+
+class _Arguments:
+    """The memory that a launch's arguments live in while it runs."""
+
+    def __init__(self, info: KernelInfo, given: bytes, geometry: Geometry, lds: int) -> None:
+        self.queue = np.frombuffer(queue_record(), dtype=np.uint8).copy()
+        raw = kernarg_segment(info, given, geometry, self.queue.ctypes.data)
+        # The hardware prefetches whole cache lines; compilers widen loads to what is aligned.
+        self.segment = np.zeros(-(-len(raw) // 64) * 64 + _PREFETCH_PADDING, dtype=np.uint8)
+        self.segment[: len(raw)] = np.frombuffer(raw, dtype=np.uint8)
+        self.words = tuple(int(w) for w in self.segment.view(np.uint32))
+        packet = dispatch_packet(geometry, lds, info.scratch, self.segment.ctypes.data)
+        self.packet = np.frombuffer(packet, dtype=np.uint8).copy()
+
+    def ranges(self) -> list[Range]:
+        """Read-only map entries."""
+        named = (
+            ("kernel arguments", self.segment),
+            ("dispatch packet", self.packet),
+            ("queue record", self.queue),
+        )
+        return [Range(a.ctypes.data, a.ctypes.data + a.nbytes, False, what) for what, a in named]
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What is kept of a launch, for the counters."""
+
+    kernel: str
+    handle: _Handle
+    geometry: Geometry
+    seconds: float
+    outcome: Outcome
+
+    def counters(self, arch: str) -> Counters:
+        by_address: Counter[int] = Counter()
+        by_mnemonic: Counter[str] = Counter()
+        for block, count in zip(
+            self.handle.compiled.program.blocks, self.outcome.counts.tolist(), strict=True
+        ):
+            if count:
+                for inst in block.instructions:
+                    by_address[inst.address] += count
+                    by_mnemonic[inst.mnemonic] += count
+        groups = self.geometry.workgroups
+        found: Mapping[int, int] = dict(sorted(by_address.items()))
+        return Counters(
+            kernel=self.kernel,
+            arch=arch,
+            workgroups=groups,
+            waves=groups * self.geometry.waves,
+            seconds=self.seconds,
+            by_address=found,
+            by_mnemonic=dict(sorted(by_mnemonic.items())),
+        )
+
+
+def _bytes_of(array: np.ndarray, call: str) -> np.ndarray:
+    if not isinstance(array, np.ndarray):
+        raise DeviceError(f"{call}: expected a numpy array, got {type(array).__name__}")
+    if not array.flags.c_contiguous or array.dtype.hasobject:
+        raise DeviceError(f"{call}: the array must be C-contiguous and hold numbers")
+    return array.reshape(-1).view(np.uint8) if array.size else np.empty(0, np.uint8)

@@ -1,0 +1,153 @@
+"""Turns the fault record of a wave into a :class:`KernelFault` that a person can act on."""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rocke.compiler.code_object import CodeObject, CodeObjectError
+from rocke.compiler.line_table import line_table
+from rocke.emulator.executor import CompiledKernel, FaultRecord
+from rocke.emulator.launch import Geometry
+from rocke.emulator.loader import Image
+from rocke.emulator.memory import Memory, Range
+from rocke.emulator.state import PRIVATE_APERTURE_HI, SHARED_APERTURE_HI, Fault
+from rocke.runtime.device import KernelFault
+
+_WHAT = {
+    Fault.GLOBAL_READ: "load outside every allocation",
+    Fault.GLOBAL_WRITE: "store to memory that may not be written",
+    Fault.LDS_READ: "LDS read outside the workgroup's allocation",
+    Fault.LDS_WRITE: "LDS write outside the workgroup's allocation",
+    Fault.SCRATCH: "access outside the wave's scratch memory",
+    Fault.MISALIGNED: "misaligned address",
+    Fault.UNKNOWN_INSTRUCTION: "instruction is not supported",
+    Fault.PROGRESS: "no progress",
+    Fault.BAD_JUMP: "jump to an address without code",
+    Fault.EXEC: "instruction needs all lanes active",
+    Fault.TRAP: "s_trap",
+    Fault.UNSUPPORTED: "form of the instruction is not supported",
+}
+
+
+class FaultReporter:
+    """Everything that a report about one launch needs."""
+
+    def __init__(
+        self,
+        kernel: str,
+        code_object: CodeObject,
+        image: Image,
+        compiled: CompiledKernel,
+        geometry: Geometry,
+        lds: int,
+        limit: int | None,
+    ) -> None:
+        self.kernel, self.code_object, self.image = kernel, code_object, image
+        self.compiled, self.geometry, self.lds, self.limit = compiled, geometry, lds, limit
+
+    def fault(
+        self, record: FaultRecord, counts: np.ndarray, memory: Memory, ranges: Sequence[Range]
+    ) -> KernelFault:
+        """The exception for a fault; ``counts`` are the launch's executions by block."""
+        gx, gy, _ = self.geometry.grid
+        group = (record.group % gx, record.group // gx % gy, record.group // (gx * gy))
+        pc = self._pc(record)
+        text = self.compiled.reader.at(pc).text or "(no instruction)"
+        report: dict[str, Any] = {
+            "kind": record.kind.name.lower(),
+            "kernel": self.kernel,
+            "workgroup": group,
+            "wave": record.wave,
+            "pc": pc,
+            "instruction": text,
+            "exec": record.exec,
+        }
+        source = source_line(self.code_object, self.image.text_virtual + pc)
+        if source:
+            report["source"] = source
+        detail = self._detail(record, pc, counts, memory, ranges, report)
+        lines = [
+            f"kernel {self.kernel}: {_WHAT[record.kind]}{detail}",
+            f"  at {pc:#x}: {text}" + (f"  ({source})" if source else ""),
+            f"  workgroup {group}, wave {record.wave}" + _lane_text(report.get("lanes")),
+        ]
+        return KernelFault("\n".join(lines), report)
+
+    def _pc(self, record: FaultRecord) -> int:
+        if record.instruction >= 0:
+            return record.instruction
+        block = self.compiled.program.blocks[record.block]
+        if record.kind is Fault.PROGRESS or not block.instructions:
+            return block.start
+        return block.instructions[-1].address
+
+    def _detail(
+        self,
+        record: FaultRecord,
+        pc: int,
+        counts: np.ndarray,
+        memory: Memory,
+        ranges: Sequence[Range],
+        report: dict[str, Any],
+    ) -> str:
+        kind = record.kind
+        if kind in (Fault.UNKNOWN_INSTRUCTION, Fault.UNSUPPORTED):
+            return f": {self.compiled.unknown.get(pc, 'see the instruction')}"
+        if kind is Fault.PROGRESS:
+            return self._loop(counts, report)
+        if kind is Fault.BAD_JUMP:
+            report["address"] = record.address
+            return f": text offset {record.address:#x} of {self.compiled.reader.size} bytes"
+        if kind is Fault.TRAP:
+            return f" {record.address}"
+        report["address"] = record.address
+        report["size"] = record.size
+        report["lanes"] = [i for i in range(64) if record.lanes >> i & 1]
+        where = f": {record.size} bytes at {record.address:#x}"
+        if kind in (Fault.LDS_READ, Fault.LDS_WRITE):
+            return f"{where}, the workgroup has {self.lds}"
+        if kind in (Fault.GLOBAL_READ, Fault.GLOBAL_WRITE):
+            segment = {SHARED_APERTURE_HI: "in LDS", PRIVATE_APERTURE_HI: "in scratch"}
+            known = segment.get(record.address >> 32)
+            return f"{where}, {known or memory.explain(record.address, ranges)}"
+        return where
+
+    def _loop(self, counts: np.ndarray, report: dict[str, Any]) -> str:
+        """Where the wave loops: the block executed most, with its count."""
+        hottest = int(np.argmax(counts))
+        block = self.compiled.program.blocks[hottest]
+        last = block.instructions[-1].address if block.instructions else block.start
+        report["loop"] = (block.start, last)
+        report["executions"] = int(counts[hottest])
+        source = source_line(self.code_object, self.image.text_virtual + block.start)
+        return (
+            f": a wave executed more than {self.limit} instructions; the code at "
+            f"{block.start:#x}-{last:#x}{f' ({source})' if source else ''} ran "
+            f"{int(counts[hottest])} times"
+        )
+
+
+def _lane_text(lanes: list[int] | None) -> str:
+    if lanes is None:
+        return ""
+    if len(lanes) == 64:
+        return ", all lanes"
+    shown = ", ".join(map(str, lanes[:8])) + (", ..." if len(lanes) > 8 else "")
+    return f", {'lane' if len(lanes) == 1 else 'lanes'} {shown}"
+
+
+def source_line(code_object: CodeObject, address: int) -> str:
+    """``file:line`` of an ELF virtual address, or ``""`` where the object does not say."""
+    try:
+        table = line_table(code_object)
+    except CodeObjectError:
+        return ""
+    i = bisect_right([entry.address for entry in table], address) - 1
+    if i < 0 or not table[i].line:
+        return ""
+    return f"{posixpath.normpath(table[i].file)}:{table[i].line}"
