@@ -42,7 +42,21 @@ class Addresses(BuilderBase):
             "rawConstantIndices": self._attr(f"array<i32: {offset if constant else _DYNAMIC}>"),
             "noWrapFlags": self._attr("3 : i32"),
         }
-        return self._emit1(op, "llvm.getelementptr", (base, *index), result, attributes)
+        return self._derived(
+            self._emit1(op, "llvm.getelementptr", (base, *index), result, attributes), base
+        )
+
+    def _derived(self, made: Value, base: Value) -> Value:
+        """``made`` with the promises of the parameter that ``base`` comes from."""
+        made._param = base._param
+        return made
+
+    def _promised(self, op: str, base: Value, *, store: bool) -> None:
+        """Refuses what the parameter's declaration promises not to happen: LLVM relies on it."""
+        param = base._param
+        if param is not None and (param.readonly if store else param.writeonly):
+            kind = "readonly" if store else "writeonly"
+            self._fail(op, f"parameter {param.name!r} is declared {kind}")
 
     def _alignment(
         self, op: str, elem: ScalarType, align: int | None
@@ -91,16 +105,17 @@ class Addresses(BuilderBase):
         return stored
 
     def ptr_cast(self, ptr: Value, elem: ScalarType) -> Value:
-        """The same address as a pointer to ``elem``, so that offsets count in its size. No operation."""
+        """The same address as a pointer to ``elem``: offsets count in its size. No operation."""
         type_ = self._pointer("ptr_cast", ptr, "global", "constant", "lds")
         self._in_memory("ptr_cast", elem)
-        return Value(self, self._use("ptr_cast", ptr), PtrType(elem, type_.space), ptr._block)
+        result = PtrType(elem, type_.space)
+        return Value(self, self._use("ptr_cast", ptr), result, ptr._block, ptr._param)
 
     def ptr_add(self, ptr: Value, offset: Operand) -> Value:
         """The pointer ``offset`` elements further (i32 or i64, signed).
 
-        Use an i64 to rebase a pointer once, for instance for a batch and a head, and i32 offsets from
-        there. Emits ``llvm.getelementptr inbounds``.
+        Use an i64 to rebase a pointer once, for instance for a batch and a head, and i32 offsets
+        from there. Emits ``llvm.getelementptr inbounds``.
         """
         type_ = self._pointer("ptr_add", ptr, "global", "constant", "lds")
         return self._element_pointer("ptr_add", ptr, type_.elem, offset)

@@ -1,8 +1,8 @@
 """Python values to the MLIR attributes that an operation declares.
 
 The bindings say for every operation which kind each attribute has, in the generated class that
-MLIR's tablegen wrote; this module reads it there, so every registered dialect is covered and no table
-of operations is kept here.
+MLIR's tablegen wrote; this module reads it there, so every registered dialect is covered and no
+table of operations is kept here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -36,7 +36,7 @@ def _module(name: str) -> ModuleType | None:
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _dialect_operations(dialect: str) -> Mapping[str, type[mlir_ir.OpView]]:
     """Operation name -> generated class, for one dialect; empty where the bindings have none."""
     _module(f"mlir.dialects.{dialect}")
@@ -56,9 +56,9 @@ def operation_class(name: str) -> type[mlir_ir.OpView] | None:
     return _dialect_operations(name.partition(".")[0]).get(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def declared_attributes(name: str) -> Mapping[str, str]:
-    """Attribute name -> kind (``I32Attr``, ``StrAttr``, ..., empty if not told) of one operation."""
+    """Attribute name -> kind of one operation: ``I32Attr``, ``StrAttr``, ...; empty if not told."""
     cls = operation_class(name)
     if cls is None:
         return {}
@@ -67,6 +67,8 @@ def declared_attributes(name: str) -> Mapping[str, str]:
     kinds = {p: "" for p in inspect.signature(cls.__init__).parameters if p not in used}
     kinds.update(dict.fromkeys(_UNIT.findall(source), "UnitAttr"))
     kinds.update({key: kind for key, kind in _BUILT.findall(source)})
+    if cls._ODS_OPERAND_SEGMENTS is not None:
+        kinds["operandSegmentSizes"] = "DenseI32ArrayAttr"
     return kinds
 
 
@@ -153,7 +155,7 @@ _PYTHON_KINDS: dict[str, tuple[type, ...]] = {
 def to_attribute(
     context: mlir_ir.Context, operation: str, key: str, kind: str | None, value: Any
 ) -> mlir_ir.Attribute | None:
-    """``value`` as attribute ``key`` of ``operation``; None means to leave it out (a unit flag off).
+    """``value`` as attribute ``key`` of ``operation``; None: leave it out (a flag that is off).
 
     ``kind`` is the declared kind, None for an attribute that the operation does not declare.
     Raises AttributeMismatch with what is expected.

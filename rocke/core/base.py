@@ -25,6 +25,11 @@ from rocke.core.value import OpResult, Value
 Number = int | float
 Operand = Value | int | float
 
+_TERMINATORS = frozenset(
+    {"scf.yield", "scf.condition", "gpu.return", "gpu.yield", "gpu.terminator", "func.return"}
+    | {"cf.br", "cf.cond_br", "cf.switch"}
+    | {"llvm.return", "llvm.br", "llvm.cond_br", "llvm.switch", "llvm.unreachable"}
+)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*\Z")
 
 
@@ -34,7 +39,7 @@ class BuilderBase:
     def __init__(self, kernel_name: str) -> None:
         if not isinstance(kernel_name, str) or not _IDENTIFIER.match(kernel_name):
             raise IRError(
-                f"a kernel name is letters, digits, '_', '.', '$', and starts with a letter or '_'; "
+                "a kernel name is letters, digits, '_', '.', '$' and starts with a letter or '_'; "
                 f"got {kernel_name!r} (at {source_place()})"
             )
         self._context = mlir_ir.Context()
@@ -44,7 +49,9 @@ class BuilderBase:
         self._operations = 0
         self._cached: tuple[object, str] | None = None
         self._returned: str | None = None
-        self._entered_never: dict[int, tuple[str, str]] = {}
+        self._attributes_by_text: dict[str, mlir_ir.Attribute] = {}
+        self._incomplete: dict[int, str] = {}
+        self._ended: set[int] = set()
         self._depth = 1
         self._smem_count = 0
         self.kernel = KernelDef(kernel_name, self._render)
@@ -79,7 +86,7 @@ class BuilderBase:
         self._block_count = 0
         self._ip = mlir_ir.InsertionPoint(self._entry)
 
-    # -- parameters and targets ---------------------------------------------------------------
+    # -- parameters and targets ----------------------------------------------------------
 
     def param(
         self,
@@ -93,10 +100,11 @@ class BuilderBase:
     ) -> Value:
         """Adds the next kernel parameter and gives its value.
 
-        ``type`` is an integer, a float or a pointer (global or constant). For pointers: ``readonly``
-        and ``writeonly`` promise what the kernel does through it, ``align`` is in bytes, a power of
-        two, promised by the caller; ``noalias`` (default: true where readonly or writeonly) promises
-        that no other parameter reaches the same bytes. Emits a block argument of the ``gpu.func``.
+        ``type`` is an integer, a float or a pointer (global or constant). For pointers:
+        ``readonly`` and ``writeonly`` promise what the kernel does through it, ``align`` is in
+        bytes, a power of two, promised by the caller; ``noalias`` (default: true where readonly or
+        writeonly) promises that no other parameter reaches the same bytes. Emits a block argument
+        of the ``gpu.func``.
         """
         if any(p.name == name for p in self.kernel.params):
             self._fail("param", f"there is a parameter {name!r} already")
@@ -118,7 +126,7 @@ class BuilderBase:
         self.kernel.params += (Param(name, type, readonly, writeonly, align, exclusive),)  # type: ignore[arg-type]
         argument = self._entry.add_argument(self._type(type), self._location(name))
         self._operations += 1
-        return Value(self, argument, type, 0)
+        return Value(self, argument, type, 0, self.kernel.params[-1])
 
     def bind_arch(self, arch: str) -> None:
         """Binds the kernel to one target (``gfx950``); IRError where it is bound to another."""
@@ -139,14 +147,14 @@ class BuilderBase:
             self._fail(op, f"only {', '.join(targets)} have it; this kernel is for {have}")
         self.kernel.targets = left
 
-    # -- text -------------------------------------------------------------------------------
+    # -- text ----------------------------------------------------------------------------
 
     def _render(self, kernel: KernelDef) -> str:
         key = (self._operations, len(kernel.params), repr(sorted(kernel.attributes.items())))
         if self._cached is not None and self._cached[0] == key:
             return self._cached[1]
-        for op, place in self._entered_never.values():
-            self._fail(op, f"it was made at {place} and never opened by 'with'")
+        for message in self._incomplete.values():
+            raise IRError(message)
         if len(self._blocks) > self._depth:
             self._fail("mlir", "a scf_if or scf_for is still open")
         if self._returned is None:
@@ -180,7 +188,7 @@ class BuilderBase:
                 f"array<i32: {exact[0]}, {exact[1]}, {exact[2]}>"
             )
 
-    # -- one operation -------------------------------------------------------------------------
+    # -- one operation -------------------------------------------------------------------
 
     def _fail(self, op: str, message: str) -> NoReturn:
         raise IRError(f"{op}: {message} (at {source_place()})")
@@ -192,7 +200,11 @@ class BuilderBase:
         return found
 
     def _attr(self, text: str) -> mlir_ir.Attribute:
-        return mlir_ir.Attribute.parse(text, self._context)
+        found = self._attributes_by_text.get(text)
+        if found is None:
+            found = mlir_ir.Attribute.parse(text, self._context)
+            self._attributes_by_text[text] = found
+        return found
 
     def _location(self, hint: str | None = None) -> mlir_ir.Location:
         key = source_location()
@@ -236,6 +248,8 @@ class BuilderBase:
         """Creates MLIR operation ``name`` at the insertion point for builder method ``op``."""
         if self._returned is not None:
             self._fail(op, f"the kernel has ended: b.ret() was called at {self._returned}")
+        if self._blocks[-1] in self._ended:
+            self._fail(op, "this region has ended with its scf_yield or ret")
         try:
             made = mlir_ir.Operation.create(
                 name,
@@ -308,10 +322,8 @@ class BuilderBase:
             if not isinstance(type_, Type):
                 self._fail(name, f"expected a type in result_types, got {type_!r}")
         cls = operation_class(name)
-        if cls is not None and cls._ODS_REGIONS[0]:
-            self._fail(
-                name, "an operation with regions has its own builder method (scf_if, scf_for)"
-            )
+        if name in _TERMINATORS or (cls is not None and cls._ODS_REGIONS[0]):
+            self._fail(name, "control flow goes through scf_if, scf_for, scf_yield and ret")
         made = self._attributes(name, dict(attrs or {}), result_types)
         _, results = self._emit(name, name, operands, result_types, made, hint=result_name_hint)
         return OpResult(name, results)
@@ -355,7 +367,7 @@ class BuilderBase:
         except AttributeMismatch as error:
             self._fail(op, f"expected {error}")
 
-    # -- operands ---------------------------------------------------------------------------------
+    # -- operands ------------------------------------------------------------------------
 
     def _operand(self, op: str, value: Any, like: Type = I32) -> Value:
         """A Value as it is; a Python number as a constant of type ``like``."""

@@ -30,8 +30,9 @@ class IRBuilder(
 ):
     """Builds one kernel, operation by operation, as verified MLIR.
 
-    ``IRBuilder(kernel_name)``; then ``b.param(...)`` for each parameter, the body through the methods,
-    ``b.ret()``, and ``b.kernel`` is the `KernelDef`. Each builder has an MLIR context of its own: it
-    needs no ``with``, and several can work at once, one a thread. Every operation carries the file and
-    line of the Python that asked for it. What is ill-typed is refused at once with an `IRError`.
+    ``IRBuilder(kernel_name)``; then ``b.param(...)`` for each parameter, the body through the
+    methods, ``b.ret()``, and ``b.kernel`` is the `KernelDef`. Each builder has an MLIR context of
+    its own: it needs no ``with``, and several can work at once, one a thread. Every operation
+    carries the file and line of the Python that asked for it. What is ill-typed is refused at once
+    with an `IRError`.
     """

@@ -51,9 +51,9 @@ class Casts(BuilderBase):
         """f32 to f16 or bf16 (or a scalar to an 8-bit float), to nearest even; NaN stays NaN.
 
         ``type`` is the target type, or for a vector also just its element type. Emits
-        ``arith.truncf``: one instruction for f16 everywhere and for bf16 on gfx950, about 5.5 vector
-        instructions a bf16 element on gfx90a and gfx942 (`cvt_pk_bf16_f32_fast` is the cheap form).
-        8-bit floats: ``rocdl.cvt.pk.fp8.f32`` or ``.bf8`` (gfx942, gfx950). f32 is a no-op.
+        ``arith.truncf``: one instruction for f16 everywhere and for bf16 on gfx950, about 5.5
+        vector instructions a bf16 element on gfx90a and gfx942 (`cvt_pk_bf16_f32_fast` is the cheap
+        form). 8-bit floats: ``rocdl.cvt.pk.fp8.f32`` or ``.bf8`` (gfx942, gfx950). f32 is a no-op.
         """
         good = isinstance(value, Value) and element_of(value.type) == F32
         self._expect("cast_f32_to", value, good, "f32")
@@ -106,7 +106,7 @@ class Casts(BuilderBase):
         self._expect("fptosi_i32", value, good, "f16, bf16 or f32")
         return self._emit1("fptosi_i32", "arith.fptosi", (value,), with_element(value.type, I32))
 
-    # -- two at a time -------------------------------------------------------------------------
+    # -- two at a time -------------------------------------------------------------------
 
     def _pair(self, op: str, a: Value, b: Value) -> None:
         for value in (a, b):
@@ -125,8 +125,8 @@ class Casts(BuilderBase):
         """Two f32 to ``vec<bf16, 2>`` (a first) in three instructions on every target.
 
         Adds 0x8000 to the bits and takes the upper halves with one ``v_perm_b32``: to nearest, ties
-        away from zero. Finite values and infinities are right; a NaN whose upper 16 bits are all ones
-        below the sign (never the hardware's own NaN, 0x7fc00000) comes out as zero. Emits
+        away from zero. Finite values and infinities are right; a NaN whose upper 16 bits are all
+        ones below the sign (never the hardware's own NaN, 0x7fc00000) comes out as zero. Emits
         ``arith.addi`` and the intrinsic ``llvm.amdgcn.perm``.
         """
         op = "cvt_pk_bf16_f32_fast"
@@ -157,8 +157,8 @@ class Casts(BuilderBase):
     def cvt_pk_fp8_f32(self, a: Value, b: Value, type: ScalarType = FP8E4M3) -> Value:
         """Two f32 to a vector of two 8-bit floats (a first), to nearest even.
 
-        ``type`` is FP8E4M3 or BF8E5M2; the encoding is the target's (gfx942 FNUZ, gfx950 OCP). Out of
-        range is NaN. Emits ``rocdl.cvt.pk.fp8.f32`` or ``.bf8`` (gfx942, gfx950).
+        ``type`` is FP8E4M3 or BF8E5M2; the encoding is the target's (gfx942 FNUZ, gfx950 OCP). Out
+        of range is NaN. Emits ``rocdl.cvt.pk.fp8.f32`` or ``.bf8`` (gfx942, gfx950).
         """
         op = "cvt_pk_fp8_f32"
         self._pair(op, a, b)

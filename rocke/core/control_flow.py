@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from mlir import ir as mlir_ir
 
@@ -36,9 +35,6 @@ from rocke.core.base import BuilderBase, Operand
 from rocke.core.locations import source_place
 from rocke.core.types import I1, I32, I64, Type
 from rocke.core.value import Value
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class _Region:
@@ -48,29 +44,26 @@ class _Region:
         self._builder = builder
         self._op = op
         self._types = tuple(result_types)
-        self._yielded: list[bool] = []
         self._results: tuple[Value, ...] | None = None
         self._opened: AbstractContextManager[None] | None = None
-        builder._entered_never[id(self)] = (op, source_place())
-        # Kept alive until it is opened, so that its id stays its own.
-        self._keep = builder._pending
-        self._keep.append(self)
+        self._number = builder._new_block()
+        self._place = source_place()
+        builder._incomplete[self._number] = (
+            f"{op}: it was made and never opened by 'with' (at {self._place})"
+        )
 
     def _entered(self) -> None:
-        if id(self) not in self._builder._entered_never:
+        if self._builder._incomplete.pop(self._number, None) is None:
             self._builder._fail(self._op, "it can be opened by 'with' only once")
-        del self._builder._entered_never[id(self)]
-        self._keep.remove(self)
 
     @contextmanager
     def _body(self, block: mlir_ir.Block, number: int) -> Iterator[None]:
         builder = self._builder
-        builder._regions.append((self, number))
-        self._yielded.append(False)
+        builder._regions.append(self)
         try:
             with builder._inside(block, number):
                 yield
-                if not self._yielded[-1]:
+                if number not in builder._ended:
                     if self._types:
                         wanted = ", ".join(map(str, self._types))
                         builder._fail(self._op, f"expected b.scf_yield of ({wanted}) at its end")
@@ -84,10 +77,8 @@ class _Region:
             wanted = ", ".join(map(str, self._types))
             shown = ", ".join(str(t) for t in given)
             self._builder._fail("scf_yield", f"expected ({wanted}), got ({shown})")
-        if self._yielded[-1]:
-            self._builder._fail("scf_yield", "this region has yielded already")
         self._builder._emit("scf_yield", "scf.yield", values, verify=False)
-        self._yielded[-1] = True
+        self._builder._ended.add(self._builder._blocks[-1])
 
     @property
     def results(self) -> tuple[Value, ...]:
@@ -110,7 +101,7 @@ class If(_Region):
         self._made: tuple[Value, ...] = ()
         self._returns = False
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> If:
         self._entered()
         builder = self._builder
         operation, self._made = builder._emit(
@@ -130,9 +121,15 @@ class If(_Region):
     ) -> None:
         assert self._opened is not None
         self._opened.__exit__(kind, error, trace)
-        if kind is None and self._returns:
+        if kind is not None:
+            return
+        if self._returns:
             assert self._operation is not None
             self._builder._continue_in(self._operation.regions[1].blocks.append())
+        elif self._types:
+            self._builder._incomplete[self._number] = (
+                f"scf_if: with results it needs 'with branch.orelse():' too (at {self._place})"
+            )
 
     def orelse(self) -> AbstractContextManager[None]:
         """Opens the else region: ``with branch.orelse():``, after the first region is closed."""
@@ -140,6 +137,7 @@ class If(_Region):
             return nullcontext()
         if self._operation is None or len(self._operation.regions[1].blocks):
             self._builder._fail("scf_if", "orelse() comes once, after 'with b.scf_if(...)'")
+        self._builder._incomplete.pop(self._number, None)
         return self._otherwise(self._operation.regions[1].blocks.append())
 
     @contextmanager
@@ -147,11 +145,6 @@ class If(_Region):
         with self._body(block, self._builder._new_block()):
             yield
         self._results = self._made
-
-    @property
-    def results(self) -> tuple[Value, ...]:
-        """One Value a result type, in order; IRError before both regions are closed."""
-        return super().results
 
 
 class For(_Region):
@@ -217,13 +210,13 @@ class ControlFlow(BuilderBase):
     """Structured control flow; the module's docstring shows the forms."""
 
     def __init__(self, kernel_name: str) -> None:
-        self._pending: list[_Region] = []
-        self._regions: list[tuple[_Region, int]] = []
+        self._regions: list[_Region] = []
         self._tails: list[mlir_ir.InsertionPoint] = []
         super().__init__(kernel_name)
 
     def scf_if(self, condition: Value, result_types: Sequence[Type] = ()) -> If:
-        """A region that runs where ``condition`` (i1) is true; with ``result_types`` it has results.
+        """A region that runs where ``condition`` (i1) is true; with ``result_types`` it has
+        results.
 
         Use as ``with b.scf_if(c) as branch:``, then ``with branch.orelse():`` where needed. Results
         are yielded by ``b.scf_yield`` at the end of both regions and read from ``branch.results``.
@@ -251,9 +244,11 @@ class ControlFlow(BuilderBase):
     def scf_for(
         self, lower: Operand, upper: Operand, step: Operand = 1, *, iv_name: str = "i"
     ) -> CountedFor:
-        """A loop from ``lower`` while the index is below ``upper`` (signed), by ``step`` (positive).
+        """A loop from ``lower`` while the index is below ``upper`` (signed), by ``step``
+        (positive).
 
-        i32 or i64 Values, or Python ints (i32). ``with b.scf_for(0, n, 1) as i:``. Emits ``scf.for``.
+        i32 or i64 Values, or Python ints (i32). ``with b.scf_for(0, n, 1) as i:``. Emits
+        ``scf.for``.
         """
         return CountedFor(
             self, "scf_for", self._loop_bounds("scf_for", lower, upper, step), (), iv_name
@@ -270,9 +265,9 @@ class ControlFlow(BuilderBase):
     ) -> For:
         """`scf_for` with loop-carried values.
 
-        ``iter_args`` are their first values, each alone or as ``(name, value)``; a name only makes the
-        MLIR text readable. ``with loop as (i, carried):`` gives the index and a tuple; end the body
-        with ``b.scf_yield(*next)``; then ``loop.results``. Emits ``scf.for``.
+        ``iter_args`` are their first values, each alone or as ``(name, value)``; a name only makes
+        the MLIR text readable. ``with loop as (i, carried):`` gives the index and a tuple; end the
+        body with ``b.scf_yield(*next)``; then ``loop.results``. Emits ``scf.for``.
         """
         carried: list[tuple[str | None, Value]] = []
         for item in iter_args:
@@ -290,7 +285,7 @@ class ControlFlow(BuilderBase):
         """Ends a region with the values of its operation. Emits ``scf.yield``."""
         if not self._regions:
             self._fail("scf_yield", "there is no open scf_if or scf_for_iter")
-        self._regions[-1][0]._yield(values)
+        self._regions[-1]._yield(values)
 
     def static_for(
         self,
@@ -318,16 +313,17 @@ class ControlFlow(BuilderBase):
     def ret(self) -> None:
         """Ends the kernel; the last operation of its body. Emits ``gpu.return``.
 
-        Directly inside a ``scf_if`` of the kernel's body (without results) it ends the kernel for the
-        lanes that are there: all that follows goes into the else region. Deeper it is refused.
+        Directly inside a ``scf_if`` of the kernel's body (without results) it ends the kernel for
+        the lanes that are there: all that follows goes into the else region. Deeper it is refused.
         """
         if not self._regions:
-            self._emit(
-                "ret", "gpu.return", (), verify=False
-            ) if not self._tails else self._close_tails()
+            while self._tails:
+                self._emit("ret", "scf.yield", (), verify=False)
+                self._ip = self._tails.pop()
+            self._emit("ret", "gpu.return", (), verify=False)
             self._returned = source_place()
             return
-        region = self._regions[-1][0]
+        region = self._regions[-1]
         if len(self._regions) > 1 or not isinstance(region, If) or region._types:
             self._fail("ret", "it can stand at the end, or in a scf_if of the kernel's body")
         if region._operation is None or len(region._operation.regions[1].blocks):
@@ -341,9 +337,3 @@ class ControlFlow(BuilderBase):
         self._ip = mlir_ir.InsertionPoint(block)
         self._blocks.append(self._new_block())
         self._depth += 1
-
-    def _close_tails(self) -> None:
-        while self._tails:
-            self._emit("ret", "scf.yield", (), verify=False)
-            self._ip = self._tails.pop()
-        self._emit("ret", "gpu.return", (), verify=False)

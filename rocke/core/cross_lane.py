@@ -17,8 +17,8 @@ _MIRROR = {7: 0x141, 15: 0x140}
 class CrossLane(BuilderBase):
     """Cross-lane operations. Reading from a lane that is off gives no defined value.
 
-    Where a method takes any type, values of 32 bits go through one instruction, narrower scalars are
-    widened, wider ones and vectors go word by word.
+    Where a method takes any type, values of 32 bits go through one instruction, narrower scalars
+    are widened, wider ones and vectors go word by word.
     """
 
     def readfirstlane(self, value: Value) -> Value:
@@ -91,8 +91,8 @@ class CrossLane(BuilderBase):
     def warp_shuffle_xor(self, value: Value, mask: int) -> Value:
         """The value of lane ``lane ^ mask``, 1 <= mask <= 63. Any type. All lanes active.
 
-        Emits ``rocdl.update.dpp`` for masks 1, 2, 3, 7, 15 (a vector move), ``rocdl.ds_swizzle`` for
-        the others below 32, ``rocdl.ds_bpermute`` from 32 on.
+        Emits ``rocdl.update.dpp`` for masks 1, 2, 3, 7, 15 (a vector move), ``rocdl.ds_swizzle``
+        for the others below 32, ``rocdl.ds_bpermute`` from 32 on.
         """
         op = "warp_shuffle_xor"
         if isinstance(mask, bool) or not isinstance(mask, int) or not 1 <= mask <= 63:
@@ -152,7 +152,7 @@ class CrossLane(BuilderBase):
         )
         return first, second
 
-    # -- words -----------------------------------------------------------------------------------
+    # -- words ---------------------------------------------------------------------------
 
     def _word(self, op: str, value: Value) -> Value:
         return value if value.type == I32 else self._emit1(op, "llvm.bitcast", (value,), I32)

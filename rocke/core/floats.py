@@ -1,7 +1,7 @@
 """Floating-point arithmetic.
 
-``fastmath`` is a comma-separated list of LLVM's flags for one operation (``nnan``, ``ninf``, ``nsz``,
-``arcp``, ``contract``, ``afn``, ``reassoc``); without it the operation is IEEE.
+``fastmath`` is a comma-separated list of LLVM's flags for one operation (``nnan``, ``ninf``,
+``nsz``, ``arcp``, ``contract``, ``afn``, ``reassoc``); without it the operation is IEEE.
 """
 
 from __future__ import annotations
@@ -14,7 +14,24 @@ from rocke.core.base import BuilderBase, Operand
 from rocke.core.types import F16, F32, I1, VectorType, element_of, is_float, with_element
 from rocke.core.value import Value
 
-FCMP_PREDICATES = "false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno true".split()
+FCMP_PREDICATES = [
+    "false",
+    "oeq",
+    "ogt",
+    "oge",
+    "olt",
+    "ole",
+    "one",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+]
 """MLIR's float comparisons in the order of their numbers: o = false for NaN, u = true for NaN."""
 
 
@@ -94,14 +111,17 @@ class Floats(BuilderBase):
         return self._intrinsic("exp2", "llvm.exp2", a)
 
     def exp2_fast(self, a: Value) -> Value:
-        """``2**a`` by one ``v_exp_f32`` (f16: ``v_exp_f16``): 1 ulp, f32 results below 2**-126 are 0.
+        """``2**a`` by one ``v_exp_f32`` or ``v_exp_f16``: 1 ulp, f32 results below 2**-126 are 0.
 
         Emits ``rocdl.exp2``, once an element of a vector.
         """
         return self._hardware("exp2_fast", "rocdl.exp2", a)
 
     def log2(self, a: Value) -> Value:
-        """``log2(a)`` over the full range, subnormal arguments too. Emits the intrinsic ``llvm.log2``."""
+        """``log2(a)`` over the full range, subnormal arguments too.
+
+        Emits the intrinsic ``llvm.log2``.
+        """
         return self._intrinsic("log2", "llvm.log2", a)
 
     def log2_fast(self, a: Value) -> Value:
@@ -127,8 +147,8 @@ class Floats(BuilderBase):
         return self._hardware("rcp_fast", "rocdl.rcp", a)
 
     def _intrinsic(self, op: str, name: str, a: Value) -> Value:
-        """A call of an LLVM intrinsic: convert-gpu-to-rocdl refuses these as ``llvm.intr`` operations,
-        since it makes them of the math dialect, as calls of a device library."""
+        """A call of an LLVM intrinsic: convert-gpu-to-rocdl refuses these as ``llvm.intr``
+        operations, since it makes them of the math dialect, as calls of a device library."""
         good = isinstance(a, Value) and is_float(a.type)
         self._expect(op, a, good, "f16, bf16 or f32")
         return self._call(op, name, (a,), a.type)

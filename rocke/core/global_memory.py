@@ -26,12 +26,13 @@ class GlobalMemory(Addresses):
     """Global memory.
 
     ``offset`` is i32 or i64 (or a Python int), signed, in elements of the pointer. ``type`` repeats
-    the pointer's element. ``align`` is the alignment of the address in bytes, default the element's:
-    more is only a promise, loads and stores are as wide either way.
+    the pointer's element. ``align`` is the alignment of the address in bytes, default the
+    element's: more is only a promise, loads and stores are as wide either way.
     """
 
     def _address(self, op: str, ptr: Value, offset: Operand, *, store: bool = False) -> Value:
         type_ = self._pointer(op, ptr, "global", *(() if store else ("constant",)))
+        self._promised(op, ptr, store=store)
         return self._element_pointer(op, ptr, type_.elem, offset)
 
     def _elem(self, op: str, ptr: Value, type_: Type | None) -> ScalarType:
@@ -86,7 +87,7 @@ class GlobalMemory(Addresses):
         stored = self._counted(op, elem, value, n)
         self._store(op, self._address(op, ptr, offset, store=True), stored, align)
 
-    # -- buffers -----------------------------------------------------------------------------------
+    # -- buffers -------------------------------------------------------------------------
 
     def buffer_rsrc(self, ptr: Value, num_bytes: Operand) -> Value:
         """A buffer descriptor: ``num_bytes`` (i32 or i64, at most 2**32 - 1) from ``ptr`` on.
@@ -103,14 +104,15 @@ class GlobalMemory(Addresses):
         stride = self._operand(op, 0, I16)
         flags = self._operand(op, BUFFER_FLAGS)
         operands = (ptr, stride, size, flags)
-        return self._emit1(
-            op, "rocdl.make.buffer.rsrc", operands, BufferType(type_.elem), hint="rsrc"
-        )
+        result = BufferType(type_.elem)
+        made = self._emit1(op, "rocdl.make.buffer.rsrc", operands, result, hint="rsrc")
+        return self._derived(made, ptr)
 
-    def _buffer(self, op: str, rsrc: Value) -> ScalarType:
+    def _buffer(self, op: str, rsrc: Value, *, store: bool = False) -> ScalarType:
         type_ = rsrc.type if isinstance(rsrc, Value) else None
         if not isinstance(type_, BufferType):
             self._fail(op, f"expected a buffer descriptor, got {type_ or repr(rsrc)}")
+        self._promised(op, rsrc, store=store)
         return type_.elem
 
     def _bytes(self, op: str, elem: ScalarType, offset: Operand) -> Value:
@@ -178,7 +180,7 @@ class GlobalMemory(Addresses):
     ) -> None:
         """Stores one element at ``offset + soffset``. Emits ``rocdl.raw.ptr.buffer.store``."""
         op = "buffer_store"
-        elem = self._buffer(op, rsrc)
+        elem = self._buffer(op, rsrc, store=True)
         stored = self._operand(op, value, elem)
         self._expect(op, stored, stored.type == elem, f"a {elem} value")
         operands = self._buffer_operands(op, elem, rsrc, offset, soffset)
@@ -189,7 +191,7 @@ class GlobalMemory(Addresses):
     ) -> None:
         """Stores a vector of ``n`` elements, 16 bytes at most. Emits as `buffer_store`."""
         op = "buffer_store_vN"
-        elem = self._buffer(op, rsrc)
+        elem = self._buffer(op, rsrc, store=True)
         stored = self._counted(op, elem, value, n)
         if isinstance(stored.type, VectorType):
             self._buffer_width(op, stored.type)
@@ -205,4 +207,5 @@ class GlobalMemory(Addresses):
         """
         type_ = self._pointer("constant_ptr", ptr, "global")
         result = PtrType(type_.elem, "constant")
-        return self._emit1("constant_ptr", "llvm.addrspacecast", (ptr,), result)
+        made = self._emit1("constant_ptr", "llvm.addrspacecast", (ptr,), result)
+        return self._derived(made, ptr)

@@ -10,8 +10,8 @@ from rocke.core.value import Value
 class Integers(BuilderBase):
     """Integers and vectors of integers.
 
-    Binary methods take two operands of one type (a Python int becomes a constant of the other's type)
-    and give that type. Arithmetic wraps. Division and comparisons are signed.
+    Binary methods take two operands of one type (a Python int becomes a constant of the other's
+    type) and give that type. Arithmetic wraps. Division and comparisons are signed.
     """
 
     def _integers(self, op: str, name: str, a: Operand, b: Operand) -> Value:
@@ -87,7 +87,7 @@ class Integers(BuilderBase):
         _, results = self._emit("umul_hi_i32", "arith.mului_extended", (x, y), (I32, I32))
         return results[1]
 
-    # -- width ------------------------------------------------------------------------------
+    # -- width ---------------------------------------------------------------------------
 
     def _width(self, op: str, name: str, a: Value, type: Type, wider: bool) -> Value:
         self._expect(op, a, isinstance(a, Value) and is_int(a.type), "an integer")
@@ -111,14 +111,14 @@ class Integers(BuilderBase):
         return self._width("zext", "arith.extui", a, type, True)
 
     def sext(self, a: Value, type: Type) -> Value:
-        """``a`` widened to ``type`` with its sign. Emits ``arith.extsi``; the same type is a no-op."""
+        """``a`` widened to ``type`` by its sign. Emits ``arith.extsi``; the same type is a no-op."""
         return self._width("sext", "arith.extsi", a, type, True)
 
     def trunc(self, a: Value, type: Type) -> Value:
         """The low bits of ``a`` as ``type``. Emits ``arith.trunci``; the same type is a no-op."""
         return self._width("trunc", "arith.trunci", a, type, False)
 
-    # -- comparisons --------------------------------------------------------------------------
+    # -- comparisons ---------------------------------------------------------------------
 
     def _compare(self, op: str, predicate: int, a: Operand, b: Operand) -> Value:
         x, y = self._alike(op, a, b)
@@ -153,7 +153,10 @@ class Integers(BuilderBase):
         return self._compare("cmp_ge", 5, a, b)
 
     def cmp_ult(self, a: Operand, b: Operand) -> Value:
-        """``a < b``, unsigned, as ``i1``: with a bound, one test for 0 <= a < b. ``arith.cmpi ult``."""
+        """``a < b``, unsigned, as ``i1``; one test for 0 <= a < b where b >= 0.
+
+        Emits ``arith.cmpi ult``.
+        """
         return self._compare("cmp_ult", 6, a, b)
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:

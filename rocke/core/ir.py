@@ -31,16 +31,16 @@ from rocke.core.types import (
 from rocke.core.value import OpResult, Value
 
 __all__ = [
-    "BF16",
     "BF8E5M2",
+    "BF16",
     "F16",
     "F32",
     "FP8E4M3",
     "I1",
+    "I8",
     "I16",
     "I32",
     "I64",
-    "I8",
     "SCALAR_TYPES",
     "BufferType",
     "For",

@@ -17,7 +17,8 @@ class Param:
 
     ``type`` is a scalar or a pointer. ``readonly`` and ``writeonly`` are promises about what the
     kernel does through the pointer, ``noalias`` that no other parameter reaches the same bytes,
-    ``align`` the alignment of the address in bytes that the caller guarantees (None: the element's).
+    ``align`` the alignment of the address in bytes that the caller guarantees (None: the
+    element's).
     """
 
     name: str
@@ -99,9 +100,9 @@ class KernelAttributes(dict[str, Any]):
 class KernelDef:
     """A kernel: name, ordered parameters, MLIR module, attributes, bound target.
 
-    The builder's ``b.kernel`` is live: parameters and attributes may still be added. ``mlir`` verifies
-    and prints the module; that text with the name and the attributes is all that a compiler needs. A
-    pickled KernelDef carries the text only, so it can travel to another process.
+    The builder's ``b.kernel`` is live: parameters and attributes may still be added. ``mlir``
+    verifies and prints the module; that text with the name and the attributes is all that a
+    compiler needs. A pickled KernelDef carries the text only, so it can travel to another process.
     """
 
     def __init__(self, name: str, render: Callable[[KernelDef], str]) -> None:

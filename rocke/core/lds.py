@@ -34,8 +34,9 @@ class Lds(GlobalMemory):
     def smem_alloc(self, type: ScalarType, shape: Sequence[int], name_hint: str = "smem") -> Value:
         """An LDS array for the whole launch, 16-byte aligned, not initialised.
 
-        Each array is a global of its own, so LLVM knows that accesses to two arrays never meet. Emits
-        ``llvm.mlir.global`` in address space 3 and ``llvm.mlir.addressof`` at the kernel's start.
+        Each array is a global of its own, so LLVM knows that accesses to two arrays never meet.
+        Emits ``llvm.mlir.global`` in address space 3 and ``llvm.mlir.addressof`` at the kernel's
+        start.
         """
         op = "smem_alloc"
         self._in_memory(op, type)
@@ -116,8 +117,8 @@ class Lds(GlobalMemory):
     ) -> Value:
         """``n`` consecutive elements from ``index`` on, as a vector (of one element for n = 1).
 
-        ``dtype`` repeats the array's element. ``align`` is the address's alignment in bytes, default
-        the element's. Emits ``llvm.load`` (``ds_read_b128`` for 16 bytes).
+        ``dtype`` repeats the array's element. ``align`` is the address's alignment in bytes,
+        default the element's. Emits ``llvm.load`` (``ds_read_b128`` for 16 bytes).
         """
         op = "smem_load_vN"
         elem = self._same_element(op, self._smem(op, array).elem, dtype)
@@ -134,7 +135,7 @@ class Lds(GlobalMemory):
         stored = self._counted(op, self._smem(op, array).elem, value, n)
         self._store(op, self._element(op, array, (index,)), stored, align)
 
-    # -- direct copies -----------------------------------------------------------------------------
+    # -- direct copies -------------------------------------------------------------------
 
     def _copy_size(self, op: str, nbytes: int) -> Value:
         if nbytes not in _COPY_TARGETS:
@@ -184,7 +185,8 @@ class Lds(GlobalMemory):
         Emits ``rocdl.global.load.lds``.
         """
         op = "global_load_lds"
-        source = self._address(op, ptr, offset, store=True)
+        self._pointer(op, ptr, "global")
+        source = self._address(op, ptr, offset)
         self._copy_size(op, nbytes)
         self._require(op, "gfx942", "gfx950")
         where = self._lds_address(op, array, index)
@@ -192,10 +194,11 @@ class Lds(GlobalMemory):
         attributes = {"size": self._attr(f"{nbytes} : i32"), "offset": zero, "aux": zero}
         self._emit(op, "rocdl.global.load.lds", (source, where), (), attributes)
 
-    # -- transposed reads --------------------------------------------------------------------------
+    # -- transposed reads ----------------------------------------------------------------
 
     def ds_read_tr16_b64(self, array: Value, *index: Index) -> Value:
-        """Transposed read of 16-bit elements: four a lane, from within its group of 16 lanes; gfx950.
+        """Transposed read of 16-bit elements: four a lane, from within its group of 16 lanes;
+        gfx950.
 
         Lane t of a group gets as element e the element (t mod 4) of the 8 bytes that lane 4e + t/4
         addressed. All lanes active, addresses 8-byte aligned. ``array`` of a 16-bit type. Emits

@@ -1,9 +1,9 @@
 """Where in the user's Python an operation comes from.
 
-Two answers are needed. The *location* goes into the MLIR and from there into the DWARF line table of
-the code object, so it must not depend on the folder of the checkout: files of the package are named by
-their module, other files by their base name. The *place* is for error messages and shows the path as
-Python knows it.
+Two answers are needed. The *location* goes into the MLIR and from there into the DWARF line table
+of the code object, so it must not depend on the folder of the checkout: files of the package are
+named by their module, other files by their base name. The *place* is for error messages and shows
+the path as Python knows it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class MatrixOpLike(Protocol):
 
 @dataclass(frozen=True)
 class Atom:
-    """One matrix instruction ``D[m, n] = A[m, k] B[k, n] + C[m, n]``: its types a lane, its MLIR name.
+    """One matrix instruction ``D[m, n] = A[m, k] B[k, n] + C[m, n]``: its types a lane, its MLIR
+    name.
 
     ``operands`` is the MLIR type that carries A and B where it differs from their own.
     """
@@ -107,17 +108,18 @@ F8F6F4_FORMATS = {"fp8": 0, "bf8": 1, "fp6": 2, "bf6": 3, "fp4": 4}
 class Matrix(BuilderBase):
     """Matrix operations of one wave; all lanes take part whatever EXEC says.
 
-    Layouts (lane l): A row l mod M, K chunk l / M; B column l mod N, K chunk l / N; a 16x16 result row
-    4 (l / 16) + r, column l mod 16 in register r; a 32x32 result row 8 (r / 4) + 4 (l / 32) + r mod 4,
-    column l mod 32. [AMD matrix instruction calculator]
+    Layouts (lane l): A row l mod M, K chunk l / M; B column l mod N, K chunk l / N; a 16x16 result
+    row 4 (l / 16) + r, column l mod 16 in register r; a 32x32 result row 8 (r / 4) + 4 (l / 32) + r
+    mod 4, column l mod 32. [AMD matrix instruction calculator]
     """
 
     def mma(self, op: MatrixOpLike | str, a: Value, b: Value, c: Value) -> Value:
-        """``A B + C`` by the instruction ``op``: an entry of ``rocke.arch``'s catalogue, or its name.
+        """``A B + C`` by the instruction ``op``: an entry of ``rocke.arch``'s catalogue, or its
+        name.
 
-        Operands are what one lane holds: for M x N x K, ``M K / 64`` elements of A and ``N K / 64`` of
-        B as vectors (a scalar for one), ``M N / 64`` f32 of C; gives D like C. Emits ``rocdl.mfma.*``.
-        The targets that lack the instruction are ruled out.
+        Operands are what one lane holds: for M x N x K, ``M K / 64`` elements of A and ``N K / 64``
+        of B as vectors (a scalar for one), ``M N / 64`` f32 of C; gives D like C. Emits
+        ``rocdl.mfma.*``. The targets that lack the instruction are ruled out.
         """
         name = op if isinstance(op, str) else getattr(op, "name", repr(op))
         atom = ATOMS.get(name)
@@ -168,19 +170,19 @@ class Matrix(BuilderBase):
         return self.mma("mfma_f32_32x32x2_f32", a, b, c)
 
     def mfma_f32_16x16x32_f16(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx950: ``vec<f16, 8>`` twice, ``vec<f32, 4>``. Emits ``rocdl.mfma.f32.16x16x32.f16``."""
+        """gfx950: ``vec<f16, 8>`` twice, ``vec<f32, 4>``. ``rocdl.mfma.*.16x16x32.f16``."""
         return self.mma("mfma_f32_16x16x32_f16", a, b, c)
 
     def mfma_f32_16x16x32_bf16(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx950: ``vec<bf16, 8>`` twice, ``vec<f32, 4>``. Emits ``rocdl.mfma.f32.16x16x32.bf16``."""
+        """gfx950: ``vec<bf16, 8>`` twice, ``vec<f32, 4>``. ``rocdl.mfma.*.16x16x32.bf16``."""
         return self.mma("mfma_f32_16x16x32_bf16", a, b, c)
 
     def mfma_f32_32x32x16_f16(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx950: ``vec<f16, 8>`` twice, ``vec<f32, 16>``. Emits ``rocdl.mfma.f32.32x32x16.f16``."""
+        """gfx950: ``vec<f16, 8>`` twice, ``vec<f32, 16>``. ``rocdl.mfma.*.32x32x16.f16``."""
         return self.mma("mfma_f32_32x32x16_f16", a, b, c)
 
     def mfma_f32_32x32x16_bf16(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx950: ``vec<bf16, 8>`` twice, ``vec<f32, 16>``. Emits ``rocdl.mfma.f32.32x32x16.bf16``."""
+        """gfx950: ``vec<bf16, 8>`` twice, ``vec<f32, 16>``. ``rocdl.mfma.*.32x32x16.bf16``."""
         return self.mma("mfma_f32_32x32x16_bf16", a, b, c)
 
     def mfma_f32_16x16x32_fp8_fp8(self, a: Value, b: Value, c: Value) -> Value:
@@ -188,11 +190,11 @@ class Matrix(BuilderBase):
         return self.mma("mfma_f32_16x16x32_fp8_fp8", a, b, c)
 
     def mfma_f32_16x16x32_fp8_bf8(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx942, gfx950: fp8e4m3 and bf8e5m2, 8 each, ``vec<f32, 4>``. ``rocdl.mfma.*.fp8.bf8``."""
+        """gfx942, gfx950: 8 fp8e4m3, 8 bf8e5m2, ``vec<f32, 4>``. ``rocdl.mfma.*.fp8.bf8``."""
         return self.mma("mfma_f32_16x16x32_fp8_bf8", a, b, c)
 
     def mfma_f32_16x16x32_bf8_fp8(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx942, gfx950: bf8e5m2 and fp8e4m3, 8 each, ``vec<f32, 4>``. ``rocdl.mfma.*.bf8.fp8``."""
+        """gfx942, gfx950: 8 bf8e5m2, 8 fp8e4m3, ``vec<f32, 4>``. ``rocdl.mfma.*.bf8.fp8``."""
         return self.mma("mfma_f32_16x16x32_bf8_fp8", a, b, c)
 
     def mfma_f32_16x16x32_bf8_bf8(self, a: Value, b: Value, c: Value) -> Value:
@@ -204,26 +206,30 @@ class Matrix(BuilderBase):
         return self.mma("mfma_f32_32x32x16_fp8_fp8", a, b, c)
 
     def mfma_f32_32x32x16_fp8_bf8(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx942, gfx950: fp8e4m3 and bf8e5m2, 8 each, ``vec<f32, 16>``. ``rocdl.mfma.*.fp8.bf8``."""
+        """gfx942, gfx950: 8 fp8e4m3, 8 bf8e5m2, ``vec<f32, 16>``.
+        ``rocdl.mfma.*.fp8.bf8``.
+        """
         return self.mma("mfma_f32_32x32x16_fp8_bf8", a, b, c)
 
     def mfma_f32_32x32x16_bf8_fp8(self, a: Value, b: Value, c: Value) -> Value:
-        """gfx942, gfx950: bf8e5m2 and fp8e4m3, 8 each, ``vec<f32, 16>``. ``rocdl.mfma.*.bf8.fp8``."""
+        """gfx942, gfx950: 8 bf8e5m2, 8 fp8e4m3, ``vec<f32, 16>``.
+        ``rocdl.mfma.*.bf8.fp8``.
+        """
         return self.mma("mfma_f32_32x32x16_bf8_fp8", a, b, c)
 
     def mfma_f32_32x32x16_bf8_bf8(self, a: Value, b: Value, c: Value) -> Value:
         """gfx942, gfx950: ``vec<bf8e5m2, 8>`` twice, ``vec<f32, 16>``. ``rocdl.mfma.*.bf8.bf8``."""
         return self.mma("mfma_f32_32x32x16_bf8_bf8", a, b, c)
 
-    # -- scaled ------------------------------------------------------------------------------------
+    # -- scaled --------------------------------------------------------------------------
 
     def mfma_f32_16x16x128_f8f6f4(
         self, a: Value, b: Value, c: Value, *, a_format: str = "fp8", b_format: str = "fp8"
     ) -> Value:
         """gfx950: 16x16x128 on 8-, 6- or 4-bit floats, unscaled; ``vec<f32, 4>``.
 
-        A and B are the registers of a lane, ``vec<i32, 8>`` for fp8 and bf8, ``vec<i32, 6>`` for fp6
-        and bf6, ``vec<i32, 4>`` for fp4; formats one of `F8F6F4_FORMATS`. Emits
+        A and B are the registers of a lane, ``vec<i32, 8>`` for fp8 and bf8, ``vec<i32, 6>`` for
+        fp6 and bf6, ``vec<i32, 4>`` for fp4; formats one of `F8F6F4_FORMATS`. Emits
         ``rocdl.mfma.scale.f32.16x16x128.f8f6f4`` with scale 1.
         """
         return self._f8f6f4("16x16x128", a, b, c, 4, a_format, b_format)

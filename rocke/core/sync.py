@@ -20,11 +20,13 @@ class Sync(BuilderBase):
     """Synchronisation within a workgroup, and scheduling."""
 
     def sync(self) -> None:
-        """Completes this wave's outstanding memory operations, then meets the workgroup's other waves.
+        """Completes this wave's outstanding memory operations, then meets the workgroup's other
+        waves.
 
         After it, LDS and global writes of before are seen by the whole workgroup, direct-to-LDS
-        copies included. Every wave must reach it. Emits ``rocdl.s.waitcnt`` (vmcnt 0, lgkmcnt 0) and
-        ``rocdl.s.barrier`` between workgroup fences (``llvm.fence``), over which LLVM moves no access.
+        copies included. Every wave must reach it. Emits ``rocdl.s.waitcnt`` (vmcnt 0, lgkmcnt 0)
+        and ``rocdl.s.barrier`` between workgroup fences (``llvm.fence``), over which LLVM moves no
+        access.
         """
         self.s_waitcnt(vmcnt=0, lgkmcnt=0)
         self._fence("sync", "release", "workgroup")
@@ -74,7 +76,7 @@ class Sync(BuilderBase):
         }
         self._emit(op, "llvm.fence", (), (), attributes)
 
-    # -- scheduling ----------------------------------------------------------------------------------
+    # -- scheduling ----------------------------------------------------------------------
 
     def _number(self, op: str, name: str, value: int, most: int) -> str:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
@@ -84,9 +86,9 @@ class Sync(BuilderBase):
     def sched_barrier(self, mask: int = 0) -> None:
         """No instruction moves over this point, except the kinds in ``mask``.
 
-        Bits: 1 non-memory, 2 VALU, 4 SALU, 8 matrix, 0x10 all VMEM, 0x20 VMEM reads, 0x40 VMEM writes,
-        0x80 all LDS, 0x100 LDS reads, 0x200 LDS writes, 0x400 transcendental. [LLVM AMDGPU usage]
-        Emits ``rocdl.sched.barrier``.
+        Bits: 1 non-memory, 2 VALU, 4 SALU, 8 matrix, 0x10 all VMEM, 0x20 VMEM reads, 0x40 VMEM
+        writes, 0x80 all LDS, 0x100 LDS reads, 0x200 LDS writes, 0x400 transcendental. [LLVM AMDGPU
+        usage] Emits ``rocdl.sched.barrier``.
         """
         bits = self._attr(self._number("sched_barrier", "mask", mask, 0x7FF))
         self._emit("sched_barrier", "rocdl.sched.barrier", (), (), {"mask": bits})

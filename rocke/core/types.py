@@ -18,7 +18,7 @@ from typing import Literal
 AddressSpace = Literal["global", "lds", "constant"]
 
 ADDRESS_SPACES: dict[str, int] = {"global": 1, "lds": 3, "constant": 4}
-"""Address space name -> LLVM AMDGPU number (LLVM "User Guide for AMDGPU Backend", Address Spaces)."""
+"""Address space name -> LLVM's number [LLVM "User Guide for AMDGPU Backend", Address Spaces]."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ SCALAR_TYPES: dict[str, ScalarType] = {
 
 
 def scalar_type(name: str) -> ScalarType:
-    """The scalar type called ``name`` (``"f16"``, ``"i32"``, ...); ValueError lists the known ones."""
+    """The scalar type called ``name`` (``"f16"``, ``"i32"``); ValueError lists the known ones."""
     try:
         return SCALAR_TYPES[name]
     except KeyError:
@@ -233,7 +233,7 @@ def is_int(type_: Type) -> bool:
 
 
 def is_float(type_: Type) -> bool:
-    """Whether it is a float (8-bit ones excluded: they have no arithmetic) or a vector of floats."""
+    """Whether it is a float with arithmetic (not an 8-bit one) or a vector of such."""
     elem = element_of(type_)
     return isinstance(elem, ScalarType) and elem.kind == "float" and not elem.is_fp8
 

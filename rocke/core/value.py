@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mlir import ir as mlir_ir
 
 from rocke.core.errors import IRError
+from rocke.core.kernel_def import Param
 from rocke.core.locations import source_place
 from rocke.core.types import Type
 
@@ -21,14 +22,20 @@ class Value:
     Python condition: use ``b.scf_if`` or ``b.select``.
     """
 
-    __slots__ = ("_block", "_mlir", "_owner", "type")
+    __slots__ = ("_block", "_mlir", "_owner", "_param", "type")
 
     def __init__(
-        self, owner: BuilderBase, mlir_value: mlir_ir.Value, type_: Type, block: int
+        self,
+        owner: BuilderBase,
+        mlir_value: mlir_ir.Value,
+        type_: Type,
+        block: int,
+        param: Param | None = None,
     ) -> None:
         self._owner = owner
         self._mlir = mlir_value
         self._block = block
+        self._param = param
         self.type = type_
 
     def __bool__(self) -> NoReturn:

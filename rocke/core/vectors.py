@@ -10,7 +10,9 @@ from rocke.core.value import Value
 
 
 class Vectors(BuilderBase):
-    """Vectors in registers. Arithmetic, comparison and casts are those of the scalars, elementwise."""
+    """Vectors in registers. Arithmetic, comparison and casts are those of the scalars,
+    elementwise.
+    """
 
     def _is_vector(self, op: str, value: Value) -> VectorType:
         if not isinstance(value, Value) or not isinstance(value.type, VectorType):
