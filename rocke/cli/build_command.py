@@ -1,0 +1,139 @@
+"""``rocke build``: a spec to a code object, the texts of the stages, and a manifest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rocke.cli.errors import UserError
+from rocke.cli.execute import compile_spec
+from rocke.cli.output import console, json_option, print_json, table
+from rocke.cli.specs import check_spec, find_family, find_targets, make_spec, spec_options
+from rocke.compiler import CodeObject
+from rocke.compiler.cache import write_atomically
+from rocke.compiler.toolchain import find_linker, fingerprint
+from rocke.compiler.worker import stages_in_worker
+from rocke.kernels.registry import Family
+
+TEXTS = {"mlir": "mlir", "ll": "optimized_ir", "s": "assembly"}
+"""File suffix -> the stage that it holds."""
+
+
+@click.command("build", short_help="Compile a kernel and write the code object.")
+@spec_options
+@click.option(
+    "--arch", "archs", multiple=True, default=["gfx950"], show_default=True, help="Target(s)."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("."),
+    help="Folder to write to; it is made if needed.  [default: .]",
+)
+@click.option("--emit", default="", help="Texts to write beside it: mlir, ll, s, or several.")
+@json_option
+def command(
+    family: str,
+    settings: tuple[str, ...],
+    spec_file: Path | None,
+    demo: bool,
+    archs: tuple[str, ...],
+    output: Path,
+    emit: str,
+    as_json: bool,
+) -> None:
+    """Compile one kernel of FAMILY and write the code object (.hsaco) and a manifest (.json).
+
+    The manifest names the symbol, the arguments with their offsets, registers and LDS as the code
+    object itself states them, the launch rule and the toolchain. Files appear whole or not at all.
+
+    \b
+    Examples:
+      rocke build vsa --demo -o build/
+      rocke build jenga -s head_size=64 -s num_query_heads=8 -s num_kv_heads=2 \\
+          -s seqlen_q=1024 -s seqlen_k=1024 --arch gfx942,gfx950 -o build/
+      rocke build vsa --spec spec.toml --emit mlir,ll,s
+    """
+    chosen = find_family(family)
+    targets = find_targets(archs)
+    texts = _texts(emit)
+    spec = make_spec(chosen, settings, spec_file, demo=demo)
+    for arch in targets:
+        check_spec(chosen, spec, arch)
+    output.mkdir(parents=True, exist_ok=True)
+    built = [_build(chosen, spec, arch, output, texts) for arch in targets]
+    if as_json:
+        print_json(built)
+        return
+    out = console()
+    columns = ["target", ">VGPR", ">SGPR", ">LDS", ">spills", ">bytes", "file"]
+    rows = [[m["arch"], *(m[k] for k in _SHOWN), output / m["file"]] for m in built]
+    out.print(f"[bold]{built[0]['kernel']}[/]", soft_wrap=True)
+    out.print(table(columns, rows))
+
+
+_SHOWN = ("vgpr", "sgpr", "lds", "spills", "size")
+
+
+def _texts(emit: str) -> list[str]:
+    wanted = [part.strip() for part in emit.split(",") if part.strip()]
+    for part in wanted:
+        if part not in TEXTS:
+            raise UserError(f"--emit {part!r}: expected one or more of {', '.join(TEXTS)}")
+    return wanted
+
+
+def _build(family: Family, spec: Any, arch: str, folder: Path, texts: list[str]) -> dict[str, Any]:
+    if texts:
+        stages = stages_in_worker(family.build(spec, arch), arch)
+        code_object = stages.code_object
+    else:
+        code_object, _ = compile_spec(family, spec, arch)
+    stem = f"{code_object.kernel().name}.{arch}"
+    for suffix in texts:
+        text = getattr(stages, TEXTS[suffix])
+        write_atomically(folder / f"{stem}.{suffix}", text.encode())
+    write_atomically(folder / f"{stem}.hsaco", code_object.data)
+    made = manifest(family, spec, code_object, f"{stem}.hsaco")
+    # Last, so that a manifest always has its object beside it.
+    write_atomically(folder / f"{stem}.json", (json.dumps(made, indent=2) + "\n").encode())
+    return made
+
+
+def manifest(family: Family, spec: Any, code_object: CodeObject, file: str) -> dict[str, Any]:
+    """The facts of a built kernel, as plain values; sizes in bytes."""
+    info = code_object.kernel()
+    declared = zip(family.signature(spec), info.explicit_arguments, strict=True)
+    return {
+        "schema": 1,
+        "family": family.name,
+        "spec": family.flatten(spec),
+        "kernel": info.name,
+        "symbol": info.symbol,
+        "arch": code_object.arch,
+        "target": code_object.target,
+        "code_object_version": code_object.version,
+        "file": file,
+        "size": len(code_object.data),
+        "sha256": code_object.sha256,
+        "arguments": [
+            {"name": s["name"], "type": s["type"], "offset": a.offset, "size": a.size}
+            for s, a in declared
+        ],
+        "kernarg_size": info.kernarg_size,
+        "grid": list(family.grid(spec)),
+        "block": list(family.block),
+        "wave_size": info.wave_size,
+        "max_workgroup_size": info.max_workgroup_size,
+        "vgpr": info.vgpr,
+        "agpr": info.agpr,
+        "sgpr": info.sgpr,
+        "spills": info.spills,
+        "lds": info.lds,
+        "scratch": info.scratch,
+        "toolchain": [*fingerprint(), find_linker().identity],
+    }

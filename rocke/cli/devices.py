@@ -1,0 +1,42 @@
+"""Devices by name, for the command line."""
+
+from __future__ import annotations
+
+from rocke.cli.errors import UserError
+from rocke.runtime.device import Device
+
+DEVICES = ("auto", "emulated", "hip")
+
+
+def open_device(name: str, arch: str | None) -> Device:
+    """Open ``emulated``, ``hip`` (or ``hip:1``), or ``auto``: a GPU if there is one.
+
+    ``arch`` is the processor of the emulated device (default gfx950); a GPU of another processor is
+    refused, and with ``auto`` passed over.
+    """
+    from rocke.runtime import open_device as open_gpu
+    from rocke.runtime.hip_device import HipUnavailable
+
+    if name == "emulated":
+        return _emulated(arch)
+    if name == "auto":
+        try:
+            device = open_gpu("hip")
+        except HipUnavailable:
+            return _emulated(arch)
+        return device if arch in (None, device.arch) else _emulated(arch)
+    if name.split(":")[0] != "hip":
+        raise UserError(f"unknown device {name!r}: expected {', '.join(DEVICES)} or hip:INDEX")
+    device = open_gpu(name)
+    if arch not in (None, device.arch):
+        raise UserError(
+            f"--arch is {arch}, but {name} is {device.arch}: leave --arch out, or take the "
+            "emulated device"
+        )
+    return device
+
+
+def _emulated(arch: str | None) -> Device:
+    from rocke.emulator import EmulatedDevice
+
+    return EmulatedDevice(arch or "gfx950")

@@ -1,0 +1,132 @@
+"""Build a kernel, run it on a device, compare with the reference."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rocke.cli.errors import UserError
+from rocke.compiler import CodeObject, CompileCache, compile_in_worker, default_cache
+from rocke.kernels.registry import Family, Problem
+from rocke.runtime.device import Device
+from rocke.runtime.launcher import Launcher
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run gave.
+
+    ``errors`` maps each output to ``norm(out - reference) / norm(reference)``. Counts are in wave
+    instructions; they are ``None`` on a GPU, which does not count. ``dense_matrix_instructions`` is
+    what a launch that skips nothing executes. Times are in seconds.
+    """
+
+    family: str
+    kernel: str
+    arch: str
+    device: str
+    compile_seconds: float
+    run_seconds: float
+    errors: Mapping[str, float]
+    tolerance: float
+    instructions: int | None
+    matrix_instructions: int | None
+    dense_matrix_instructions: int
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is within the tolerance (NaN is not)."""
+        return all(error <= self.tolerance for error in self.errors.values())
+
+    @property
+    def share(self) -> float | None:
+        """Executed matrix instructions over those of a dense launch."""
+        if self.matrix_instructions is None or self.dense_matrix_instructions == 0:
+            return None
+        return self.matrix_instructions / self.dense_matrix_instructions
+
+
+def compile_spec(
+    family: Family, spec: Any, arch: str, *, cached: bool = True
+) -> tuple[CodeObject, float]:
+    """The code object of a spec, and the seconds from spec to code object.
+
+    A cold compile runs in a worker process, so that a crash of the code generator is an error.
+    """
+    start = time.perf_counter()
+    cache: CompileCache | None = default_cache() if cached else None
+    code_object = compile_in_worker(family.build(spec, arch), arch, cache=cache)
+    return code_object, time.perf_counter() - start
+
+
+def make_problem(family: Family, spec: Any, seed: int, options: Mapping[str, Any]) -> Problem:
+    """Random arguments; the same seed and options give the same arguments."""
+    try:
+        return family.make_problem(spec, np.random.default_rng(seed), **options)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{family.name}: {error}") from None
+
+
+def run_problem(
+    family: Family,
+    spec: Any,
+    device: Device,
+    code_object: CodeObject,
+    problem: Problem,
+    *,
+    compile_seconds: float = 0.0,
+) -> Outcome:
+    """Launch once and compare every output with the float64 reference."""
+    launch = Launcher(
+        device,
+        code_object,
+        family.signature(spec),
+        grid=family.grid(spec),
+        block=family.block,
+        limits=family.limits(spec),
+        outputs=problem.outputs,
+    )
+    start = time.perf_counter()
+    launch(**problem.arguments)
+    seconds = time.perf_counter() - start
+    counters = getattr(device, "counters", None)
+    reference = family.reference(spec, problem)
+    info = launch.info
+    return Outcome(
+        family=family.name,
+        kernel=info.name,
+        arch=code_object.arch,
+        device=device.name,
+        compile_seconds=compile_seconds,
+        run_seconds=seconds,
+        errors={n: relative_error(problem.arguments[n], reference[n]) for n in problem.outputs},
+        tolerance=family.tolerance(spec),
+        instructions=None if counters is None else counters.instructions,
+        matrix_instructions=None if counters is None else counters.matrix_instructions,
+        dense_matrix_instructions=family.matrix_instructions(spec, code_object.arch),
+        resources={
+            "vgpr": info.vgpr,
+            "agpr": info.agpr,
+            "sgpr": info.sgpr,
+            "spills": info.spills,
+            "lds": info.lds,
+            "scratch": info.scratch,
+        },
+    )
+
+
+def relative_error(output: np.ndarray, reference: np.ndarray) -> float:
+    """``norm(output - reference) / norm(reference)``, over what the reference defines (not NaN).
+
+    For a reference of zeros the norm of the output. NaN in the output gives NaN.
+    """
+    defined = ~np.isnan(reference)
+    expected = reference[defined]
+    difference = float(np.linalg.norm(output.astype(np.float64)[defined] - expected))
+    scale = float(np.linalg.norm(expected))
+    return difference / scale if scale else difference

@@ -1,0 +1,78 @@
+"""``rocke list``: kernel families, their fields, and targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rocke.arch import TARGETS
+from rocke.cli.output import console, json_option, print_json, table
+from rocke.cli.specs import find_family
+from rocke.kernels.registry import FAMILIES, Family
+
+
+@click.command("list", short_help="Show kernel families, their fields, and targets.")
+@click.argument("family", required=False)
+@json_option
+def command(family: str | None, as_json: bool) -> None:
+    """Show kernel families, their fields with defaults, and targets.
+
+    \b
+    Examples:
+      rocke list
+      rocke list vsa
+      rocke list --json
+    """
+    shown = list(FAMILIES.values()) if family is None else [find_family(family)]
+    if as_json:
+        print_json({"families": [_family(f) for f in shown], "targets": _targets()})
+        return
+    out = console()
+    for f in shown:
+        out.print(f"[bold]{f.name}[/]: {f.summary}")
+        rows = [(field.name, _default(field), _help(field)) for field in f.fields]
+        out.print(table(["  field", "default", "meaning"], [(f"  {n}", d, h) for n, d, h in rows]))
+        out.print()
+    out.print("[bold]targets[/]")
+    facts = [(f"  {t['name']}", t["compute_units"], t["lds_bytes"]) for t in _targets()]
+    out.print(table(["  name", ">compute units", ">LDS bytes a workgroup"], facts))
+
+
+def _family(family: Family) -> dict[str, Any]:
+    return {
+        "name": family.name,
+        "summary": family.summary,
+        "fields": [
+            {
+                "name": f.name,
+                "type": f.type.__name__,
+                "required": f.required,
+                "default": None if f.required else f.default,
+                "choices": list(f.choices),
+                "help": f.help,
+            }
+            for f in family.fields
+        ],
+    }
+
+
+def _targets() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": t.name,
+            "compute_units": t.compute_units,
+            "wave_size": t.wave_size,
+            "lds_bytes": t.lds_bytes,
+        }
+        for t in TARGETS.values()
+    ]
+
+
+def _default(field: Any) -> str:
+    return "required" if field.required else str(field.default)
+
+
+def _help(field: Any) -> str:
+    choices = f" ({', '.join(map(str, field.choices))})" if field.choices else ""
+    return f"{field.help}{choices}"
