@@ -297,17 +297,16 @@ vop("v_alignbyte_b32", U32, (U32,) * 3, _funnel(3, 8))
 
 def _perm(e: Emitter, a: Value, b: Value, selector: Value) -> Value:
     """Byte selectors: 0-3 of b, 4-7 of a, 8-11 signs of bytes 1, 3, 5, 7, 12: 0, above: 255."""
-    pair = (a.zext(U64) << 32) | b.zext(U64)
     result = e.const(U32, 0)
     for i in range(4):
         sel = (selector >> (8 * i)) & 0xFF if i else selector & 0xFF
-        byte = (pair >> ((sel & 7) << 3).zext(U64)).trunc(U32) & 0xFF
+        word = e.select((sel & 4).eq(0), b, a)
+        byte = (word >> ((sel & 3) << 3)) & 0xFF
         # Selectors 8-11 pick byte 2 * (sel - 8) + 1 and spread its sign.
-        signs = pair >> (((sel & 3) << 4) + 15).zext(U64)
-        sign = (e.const(U32, 0) - (signs.trunc(U32) & 1)) & 0xFF
+        signed = e.select((sel & 2).eq(0), b, a) << (((sel & 1) ^ 1) << 4)
+        sign = (signed.view(I32) >> 31).view(U32) & 0xFF
         byte = e.select(sel > 7, sign, byte)
-        byte = e.select(sel.eq(12), e.const(U32, 0), byte)
-        byte = e.select(sel > 12, e.const(U32, 0xFF), byte)
+        byte = e.select(sel > 11, e.select(sel.eq(12), e.const(U32, 0), 0xFF), byte)
         result = result | (byte << (8 * i) if i else byte)
     return result
 

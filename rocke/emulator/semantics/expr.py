@@ -330,12 +330,19 @@ class Value:
 
     def to_int(self, to: Type) -> Value:
         """A float truncated to an integer, saturating; NaN gives 0."""
-        kind = "s" if to.kind == "i" else "u"
-        vec = self.e.vector
-        lanes = "" if self.e.lanes == 1 else f"v{self.e.lanes}"
-        name = f"llvm.fpto{kind}i.sat.{lanes}{_MANGLED[to.ir]}.{lanes}{_MANGLED[self.type.ir]}"
-        self.e.declares.add(f"declare {vec(to)} @{name}({vec(self.type)})")
-        return self.e.emit(to, f"call {vec(to)} @{name}({vec(self.type)} {self.ref})")
+        e, bits = self.e, to.bits
+        signed = to.kind == "i"
+        low, high = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if signed else (0.0, 2.0**bits)
+        # The intrinsic with this meaning is slow on x86; -1 < x < 0 truncates to 0 by the second
+        # select, as values below the range of a signed type become its minimum.
+        inside = (self >= low) & (self < high)
+        number = e.select(inside, self, 0.0)._cast("fptosi" if signed else "fptoui", to)
+        number = e.select(self >= high, e.const(to, (1 << (bits - int(signed))) - 1), number)
+        return e.select(self < low, e.const(to, 1 << (bits - 1)), number) if signed else number
+
+    def to_int_in_range(self, to: Type) -> Value:
+        """A float truncated to a signed integer that is known to hold it (undefined otherwise)."""
+        return self._cast("fptosi", to)
 
     def fabs(self) -> Value:
         """Magnitude of a float."""

@@ -136,10 +136,12 @@ def median(e: Emitter, a: Value, b: Value, c: Value) -> Value:
 
 def exp2_f32(e: Emitter, x: Value) -> Value:
     """2**x; results below the normal range are 0."""
-    whole = e.call(F32, "rint", x)
-    power = e.polynomial(x - whole, _EXP2)
-    # Lanes out of range (NaN among them) give an arbitrary exponent here and are replaced below.
-    shift = whole.to_int(I32) << 23
+    # The limits keep the exponent in range; what lies beyond (or is a NaN) is replaced below.
+    limited = e.select(x < 128.0, x, 128.0)
+    limited = e.select(limited > -127.0, limited, -127.0)
+    whole = e.call(F32, "rint", limited)
+    power = e.polynomial(limited - whole, _EXP2)
+    shift = whole.to_int_in_range(I32) << 23
     scaled = (power.bitcast(I32) + shift).bitcast(F32)
     result = e.select(x < 128.0, scaled, math.inf)
     result = e.select(x < -126.0, e.const(F32, 0.0), result)
@@ -181,7 +183,9 @@ def rsq_f32(e: Emitter, x: Value) -> Value:
 
 def sin_turns(e: Emitter, x: Value, quarter: bool) -> Value:
     """sin(2 pi x), or cos with ``quarter``; 0 (1 for cos) beyond |x| = 256, NaN for infinities."""
-    turns = x.fext(F64)
+    size = x.fabs()
+    inside = size <= 256.0
+    turns = e.select(inside, x, 0.0).fext(F64)
     if quarter:
         turns = turns + 0.25
     half = e.call(F64, "rint", turns * 2.0)
@@ -189,12 +193,11 @@ def sin_turns(e: Emitter, x: Value, quarter: bool) -> Value:
     # Taylor to y**15 on |y| <= pi / 2 leaves 7e-12.
     series = [(-1) ** k / math.factorial(2 * k + 1) for k in range(7, -1, -1)]
     magnitude = y * e.polynomial(y * y, series)
-    odd = (half.to_int(I32) & 1).eq(1)
+    odd = (half.to_int_in_range(I32) & 1).eq(1)
     result = e.select(odd, -magnitude, magnitude).ftrunc(F32)
-    size = x.fabs()
     outside = e.select(size.compare("ult", math.inf), e.const(F32, float(quarter)), math.nan)
     outside = e.select(size.compare("ueq", math.inf), e.bits(F32, 0x7FC0_0000), outside)
-    return e.select(size <= 256.0, result, outside)
+    return e.select(inside, result, outside)
 
 
 def power_of_two(exponent: Value) -> Value:

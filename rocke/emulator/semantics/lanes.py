@@ -180,7 +180,7 @@ class LaneLoop:
             for i, (_, value) in enumerate(self._masks)
         ]
         lines = [
-            f"define void @{name}({', '.join(self.params)}) nounwind {{",
+            f"define void @{name}({', '.join(self.params)}) nounwind optsize {{",
             "entry:",
             *self.entry,
             "br label %loop",
