@@ -111,7 +111,7 @@ class Integers(BuilderBase):
         return self._width("zext", "arith.extui", a, type, True)
 
     def sext(self, a: Value, type: Type) -> Value:
-        """``a`` widened to ``type`` by its sign. Emits ``arith.extsi``; the same type is a no-op."""
+        """``a`` widened to ``type`` signed. Emits ``arith.extsi``; the same type is a no-op."""
         return self._width("sext", "arith.extsi", a, type, True)
 
     def trunc(self, a: Value, type: Type) -> Value:

@@ -99,10 +99,16 @@ def _atoms() -> dict[str, Atom]:
 
 
 ATOMS: dict[str, Atom] = _atoms()
-"""Matrix instructions by name; the scaled f8f6f4 forms have their own methods."""
+"""Matrix instructions by name, apart from the f8f6f4 forms."""
 
 F8F6F4_FORMATS = {"fp8": 0, "bf8": 1, "fp6": 2, "bf6": 3, "fp4": 4}
 """Format of an operand -> its number in the scaled instructions [LLVM AMDGPU usage]."""
+
+F8F6F4_SHAPES = {
+    "mfma_f32_16x16x128_f8f6f4": ("16x16x128", 4),
+    "mfma_f32_32x32x64_f8f6f4": ("32x32x64", 16),
+}
+"""Name -> shape and f32 results a lane."""
 
 
 class Matrix(BuilderBase):
@@ -122,12 +128,13 @@ class Matrix(BuilderBase):
         ``rocdl.mfma.*``. The targets that lack the instruction are ruled out.
         """
         name = op if isinstance(op, str) else getattr(op, "name", repr(op))
+        if name in F8F6F4_SHAPES:
+            shape, rows = F8F6F4_SHAPES[name]
+            return self._f8f6f4(shape, rows, c, (a, None), (b, None))
         atom = ATOMS.get(name)
         if atom is None:
-            hint = "; use mfma_scale_f32" if "f8f6f4" in name else ""
-            self._fail(
-                "mma", f"unknown matrix instruction {name!r}; known: {', '.join(ATOMS)}{hint}"
-            )
+            known = ", ".join((*ATOMS, *F8F6F4_SHAPES))
+            self._fail("mma", f"unknown matrix instruction {name!r}; known: {known}")
         for label, value, wanted in (
             ("A", a, atom.a_type),
             ("B", b, atom.b_type),
@@ -224,39 +231,59 @@ class Matrix(BuilderBase):
     # -- scaled --------------------------------------------------------------------------
 
     def mfma_f32_16x16x128_f8f6f4(
-        self, a: Value, b: Value, c: Value, *, a_format: str = "fp8", b_format: str = "fp8"
+        self,
+        a: Value,
+        b: Value,
+        c: Value,
+        *,
+        a_format: str | None = None,
+        b_format: str | None = None,
     ) -> Value:
-        """gfx950: 16x16x128 on 8-, 6- or 4-bit floats, unscaled; ``vec<f32, 4>``.
+        """gfx950: 16x16x128 on 8-, 6- or 4-bit floats, unscaled; C and D ``vec<f32, 4>``.
 
-        A and B are the registers of a lane, ``vec<i32, 8>`` for fp8 and bf8, ``vec<i32, 6>`` for
-        fp6 and bf6, ``vec<i32, 4>`` for fp4; formats one of `F8F6F4_FORMATS`. Emits
-        ``rocdl.mfma.scale.f32.16x16x128.f8f6f4`` with scale 1.
+        A and B are ``vec<fp8e4m3, 32>`` or ``vec<bf8e5m2, 32>``, or a lane's registers with a format
+        of `F8F6F4_FORMATS`: ``vec<i32, 8>`` for fp8 and bf8, ``vec<i32, 6>`` for fp6 and bf6,
+        ``vec<i32, 4>`` for fp4. Emits ``rocdl.mfma.scale.f32.16x16x128.f8f6f4``.
         """
-        return self._f8f6f4("16x16x128", a, b, c, 4, a_format, b_format)
+        return self._f8f6f4("16x16x128", 4, c, (a, a_format), (b, b_format))
 
     def mfma_f32_32x32x64_f8f6f4(
-        self, a: Value, b: Value, c: Value, *, a_format: str = "fp8", b_format: str = "fp8"
+        self,
+        a: Value,
+        b: Value,
+        c: Value,
+        *,
+        a_format: str | None = None,
+        b_format: str | None = None,
     ) -> Value:
-        """gfx950: 32x32x64, else as `mfma_f32_16x16x128_f8f6f4`; ``vec<f32, 16>``."""
-        return self._f8f6f4("32x32x64", a, b, c, 16, a_format, b_format)
+        """gfx950: 32x32x64, else as `mfma_f32_16x16x128_f8f6f4`; C and D ``vec<f32, 16>``.
+
+        Emits ``rocdl.mfma.scale.f32.32x32x64.f8f6f4``.
+        """
+        return self._f8f6f4("32x32x64", 16, c, (a, a_format), (b, b_format))
 
     def _f8f6f4(
-        self, shape: str, a: Value, b: Value, c: Value, rows: int, a_format: str, b_format: str
+        self, shape: str, rows: int, c: Value, *operands: tuple[Value, str | None]
     ) -> Value:
         op = f"mfma_f32_{shape}_f8f6f4"
-        for label, value, form in (("A", a, a_format), ("B", b, b_format)):
-            if form not in F8F6F4_FORMATS:
-                self._fail(op, f"expected a format of {', '.join(F8F6F4_FORMATS)}, got {form!r}")
-            words = {"8": 8, "6": 6, "4": 4}[form[-1]]
-            wanted = VectorType(I32, words)
-            good = isinstance(value, Value) and value.type == wanted
-            self._expect(op, value, good, f"{wanted} for {label} in {form}")
+        parts = [self._f8f6f4_operand(op, value, form) for value, form in operands]
         result = VectorType(F32, rows)
         self._expect(op, c, isinstance(c, Value) and c.type == result, f"{result} for C")
         self._require(op, "gfx950")
-        formats = [self._operand(op, F8F6F4_FORMATS[f]) for f in (a_format, b_format)]
+        formats = [self._operand(op, F8F6F4_FORMATS[form]) for _, form in parts]
+        # Scale operands that are the constant 0 select the instruction without scales.
         zero = self._operand(op, 0)
-        # Exponent byte 127 is the scale 1.0 (E8M0).
-        one = self._operand(op, 0x7F7F7F7F)
-        operands = (a, b, c, *formats, zero, one, zero, one)
-        return self._emit1(op, f"rocdl.mfma.scale.f32.{shape}.f8f6f4", operands, result)
+        values = (parts[0][0], parts[1][0], c, *formats, zero, zero, zero, zero)
+        return self._emit1(op, f"rocdl.mfma.scale.f32.{shape}.f8f6f4", values, result)
+
+    def _f8f6f4_operand(self, op: str, value: Value, form: str | None) -> tuple[Value, str]:
+        self._expect(op, value, isinstance(value, Value), "a vector")
+        for name, elem in (("fp8", FP8E4M3), ("bf8", BF8E5M2)):
+            if value.type == VectorType(elem, 32) and form in (None, name):
+                return self._emit1(op, "llvm.bitcast", (value,), VectorType(I32, 8)), name
+        if form not in F8F6F4_FORMATS:
+            known = ", ".join(F8F6F4_FORMATS)
+            self._fail(op, f"operand {value.type} needs a format of {known}, got {form!r}")
+        wanted = VectorType(I32, {"8": 8, "6": 6, "4": 4}[form[-1]])
+        self._expect(op, value, value.type == wanted, f"{wanted} for {form}")
+        return value, form
