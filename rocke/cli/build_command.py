@@ -11,8 +11,15 @@ import click
 from rocke.cli.errors import UserError
 from rocke.cli.execute import compile_spec
 from rocke.cli.output import console, json_option, print_json, table
-from rocke.cli.specs import check_spec, find_family, find_targets, make_spec, spec_options
-from rocke.compiler import CodeObject
+from rocke.cli.specs import (
+    check_spec,
+    find_family,
+    find_targets,
+    linker_option,
+    make_spec,
+    spec_options,
+)
+from rocke.compiler import CodeObject, CompileOptions
 from rocke.compiler.cache import write_atomically
 from rocke.compiler.toolchain import find_linker, fingerprint
 from rocke.compiler.worker import stages_in_worker
@@ -35,6 +42,7 @@ TEXTS = {"mlir": "mlir", "ll": "optimized_ir", "s": "assembly"}
     help="Folder to write to; it is made if needed.  [default: .]",
 )
 @click.option("--emit", default="", help="Texts to write beside it: mlir, ll, s, or several.")
+@linker_option
 @json_option
 def command(
     family: str,
@@ -44,6 +52,7 @@ def command(
     archs: tuple[str, ...],
     output: Path,
     emit: str,
+    linker: str | None,
     as_json: bool,
 ) -> None:
     """Compile one kernel of FAMILY and write the code object (.hsaco) and a manifest (.json).
@@ -65,15 +74,16 @@ def command(
     for arch in targets:
         check_spec(chosen, spec, arch)
     output.mkdir(parents=True, exist_ok=True)
-    built = [_build(chosen, spec, arch, output, texts) for arch in targets]
+    built = [_build(chosen, spec, arch, output, texts, linker) for arch in targets]
     if as_json:
         print_json(built)
         return
     out = console()
-    columns = ["target", ">VGPR", ">SGPR", ">LDS", ">spills", ">bytes", "file"]
-    rows = [[m["arch"], *(m[k] for k in _SHOWN), output / m["file"]] for m in built]
+    columns = ["target", ">VGPR", ">SGPR", ">LDS bytes", ">spills", ">object bytes"]
     out.print(f"[bold]{built[0]['kernel']}[/]", soft_wrap=True)
-    out.print(table(columns, rows))
+    out.print(table(columns, [[m["arch"], *(m[k] for k in _SHOWN)] for m in built]))
+    for made in built:
+        out.print(str(output / made["file"]), markup=False, soft_wrap=True)
 
 
 _SHOWN = ("vgpr", "sgpr", "lds", "spills", "size")
@@ -87,24 +97,29 @@ def _texts(emit: str) -> list[str]:
     return wanted
 
 
-def _build(family: Family, spec: Any, arch: str, folder: Path, texts: list[str]) -> dict[str, Any]:
+def _build(
+    family: Family, spec: Any, arch: str, folder: Path, texts: list[str], linker: str | None
+) -> dict[str, Any]:
     if texts:
-        stages = stages_in_worker(family.build(spec, arch), arch)
+        options = CompileOptions(linker=linker)
+        stages = stages_in_worker(family.build(spec, arch), arch, options=options)
         code_object = stages.code_object
     else:
-        code_object, _ = compile_spec(family, spec, arch)
+        code_object, _ = compile_spec(family, spec, arch, linker=linker)
     stem = f"{code_object.kernel().name}.{arch}"
     for suffix in texts:
         text = getattr(stages, TEXTS[suffix])
         write_atomically(folder / f"{stem}.{suffix}", text.encode())
     write_atomically(folder / f"{stem}.hsaco", code_object.data)
-    made = manifest(family, spec, code_object, f"{stem}.hsaco")
+    made = manifest(family, spec, code_object, f"{stem}.hsaco", find_linker(linker).identity)
     # Last, so that a manifest always has its object beside it.
     write_atomically(folder / f"{stem}.json", (json.dumps(made, indent=2) + "\n").encode())
     return made
 
 
-def manifest(family: Family, spec: Any, code_object: CodeObject, file: str) -> dict[str, Any]:
+def manifest(
+    family: Family, spec: Any, code_object: CodeObject, file: str, linker: str
+) -> dict[str, Any]:
     """The facts of a built kernel, as plain values; sizes in bytes."""
     info = code_object.kernel()
     declared = zip(family.signature(spec), info.explicit_arguments, strict=True)
@@ -135,5 +150,5 @@ def manifest(family: Family, spec: Any, code_object: CodeObject, file: str) -> d
         "spills": info.spills,
         "lds": info.lds,
         "scratch": info.scratch,
-        "toolchain": [*fingerprint(), find_linker().identity],
+        "toolchain": [*fingerprint(), linker],
     }

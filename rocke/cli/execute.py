@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 
 from rocke.cli.errors import UserError
-from rocke.compiler import CodeObject, CompileCache, compile_in_worker, default_cache
+from rocke.compiler import (
+    CodeObject,
+    CompileCache,
+    CompileOptions,
+    compile_in_worker,
+    default_cache,
+)
 from rocke.kernels.registry import Family, Problem
 from rocke.runtime.device import Device
 from rocke.runtime.launcher import Launcher
@@ -52,7 +58,7 @@ class Outcome:
 
 
 def compile_spec(
-    family: Family, spec: Any, arch: str, *, cached: bool = True
+    family: Family, spec: Any, arch: str, *, cached: bool = True, linker: str | None = None
 ) -> tuple[CodeObject, float]:
     """The code object of a spec, and the seconds from spec to code object.
 
@@ -60,7 +66,8 @@ def compile_spec(
     """
     start = time.perf_counter()
     cache: CompileCache | None = default_cache() if cached else None
-    code_object = compile_in_worker(family.build(spec, arch), arch, cache=cache)
+    options = CompileOptions(linker=linker)
+    code_object = compile_in_worker(family.build(spec, arch), arch, options=options, cache=cache)
     return code_object, time.perf_counter() - start
 
 

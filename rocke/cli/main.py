@@ -97,6 +97,8 @@ def _report(error: click.ClickException, *, as_json: bool) -> None:
         click.echo(error.format_message())
         sys.exit(USAGE)
     message = " ".join(error.format_message().split())
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        message = f"{message.rstrip('.')} (see {error.ctx.command_path} --help)"
     if as_json:
         click.echo(json.dumps({"error": message}))
     click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)

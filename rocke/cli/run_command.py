@@ -9,17 +9,19 @@ from typing import Any
 import click
 
 from rocke.cli.devices import open_device
-from rocke.cli.errors import FAILED, OK
+from rocke.cli.errors import FAILED, OK, UserError
 from rocke.cli.execute import Outcome, compile_spec, make_problem, run_problem
 from rocke.cli.output import console, json_option, print_json
 from rocke.cli.specs import (
     check_spec,
     find_family,
     find_targets,
+    linker_option,
     make_spec,
     spec_options,
     split_assignment,
 )
+from rocke.compiler import CodeObject, CodeObjectError
 
 
 @click.command("run", short_help="Build a kernel, run it, compare with the reference.")
@@ -47,6 +49,13 @@ from rocke.cli.specs import (
     help="Another option of the family's problems (pattern=last, layout=head, ...).",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the data.")
+@click.option(
+    "--object",
+    "object_file",
+    type=click.Path(path_type=Path),
+    help="Run this code object (.hsaco) of the spec instead of building one.",
+)
+@linker_option
 @click.option("--no-cache", is_flag=True, help="Compile anew, and do not keep the result.")
 @json_option
 def command(
@@ -59,6 +68,8 @@ def command(
     density: float,
     problem_options: tuple[str, ...],
     seed: int,
+    object_file: Path | None,
+    linker: str | None,
     no_cache: bool,
     as_json: bool,
 ) -> int:
@@ -70,7 +81,7 @@ def command(
     Examples:
       rocke run vsa --demo --density 0.1
       rocke run jenga --demo -s dtype=bf16 --arch gfx942 -p pattern=last
-      rocke run vsa --spec build/KERNEL.gfx950.json --device emulated --json
+      rocke run vsa --spec build/KERNEL.gfx950.json --object build/KERNEL.gfx950.hsaco --json
     """
     chosen = find_family(family)
     wanted = find_targets([arch])[0] if arch is not None else None
@@ -81,7 +92,12 @@ def command(
     check_spec(chosen, spec, opened.arch)
     options = {"density": density, **dict(map(_problem_option, problem_options))}
     problem = make_problem(chosen, spec, seed, options)
-    code_object, seconds = compile_spec(chosen, spec, opened.arch, cached=not no_cache)
+    if object_file is not None:
+        code_object, seconds = _read_object(object_file), 0.0
+    else:
+        code_object, seconds = compile_spec(
+            chosen, spec, opened.arch, cached=not no_cache, linker=linker
+        )
     outcome = run_problem(chosen, spec, opened, code_object, problem, compile_seconds=seconds)
     if as_json:
         print_json(
@@ -97,6 +113,13 @@ def command(
     else:
         _show(outcome)
     return OK if outcome.passed else FAILED
+
+
+def _read_object(path: Path) -> CodeObject:
+    try:
+        return CodeObject.from_bytes(path.read_bytes(), source=str(path))
+    except CodeObjectError as error:
+        raise UserError(f"{error}: build it again with rocke build") from None
 
 
 def _problem_option(text: str) -> tuple[str, Any]:

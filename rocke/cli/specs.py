@@ -45,6 +45,11 @@ def spec_options(function: F) -> F:
     return function
 
 
+linker_option = click.option(
+    "--linker", metavar="PATH", help="Link with this ld.lld instead of the pinned one."
+)
+
+
 def find_family(name: str) -> Family:
     """The family of that name, or the only one whose name starts with it."""
     if name in FAMILIES:
@@ -121,7 +126,7 @@ def _parse(family: Family, field: Field, text: str) -> Any:
             return field.type(text)
         except ValueError:
             pass
-    wanted = "true or false" if field.type is bool else field.type.__name__
+    wanted = {bool: "true or false", int: "an integer", float: "a number"}[field.type]
     raise UserError(f"{family.name}: {field.name} is {text!r}, expected {wanted}")
 
 

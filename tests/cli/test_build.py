@@ -1,0 +1,92 @@
+"""rocke build."""
+
+import json
+
+import pytest
+
+from rocke.compiler import CodeObject, toolchain
+from rocke.kernels.registry import FAMILIES
+
+SMALL = ("--demo", "-s", "head_size=32", "-s", "seqlen_k=256")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_object_and_manifest_agree(rocke, tmp_path, family):
+    result = rocke("build", family, *SMALL, "--arch", "gfx942,gfx950", "-o", tmp_path / "new")
+    assert (result.code, result.err) == (0, "")
+    manifests = sorted((tmp_path / "new").glob("*.json"))
+    assert len(manifests) == 2
+    for path in manifests:
+        made = json.loads(path.read_text())
+        compiled = CodeObject.from_bytes((path.parent / made["file"]).read_bytes())
+        info = compiled.kernel(made["symbol"])
+        assert (made["arch"], made["sha256"]) == (compiled.arch, compiled.sha256)
+        assert made["vgpr"] == info.vgpr
+        offsets = [(a["offset"], a["size"]) for a in made["arguments"]]
+        assert offsets == [(a.offset, a.size) for a in info.explicit_arguments]
+        assert FAMILIES[family].make_spec(made["spec"])
+        assert str(path.parent / made["file"]) in result.out
+
+
+def test_json_is_the_manifest(rocke, tmp_path):
+    result = rocke("build", "vsa", *SMALL, "-o", tmp_path, "--json")
+    (path,) = tmp_path.glob("*.json")
+    assert result.json == [json.loads(path.read_text())]
+
+
+def test_the_same_spec_gives_the_same_bytes(rocke, tmp_path):
+    files = []
+    for folder, emit in (("a", ""), ("b", "mlir,ll,s")):
+        rocke("build", "jenga", *SMALL, "-o", tmp_path / folder, "--emit", emit)
+        files.append({p.name: p.read_bytes() for p in (tmp_path / folder).glob("*.[hj]s*")})
+    assert len(files[0]) == 2
+    assert files[0] == files[1]
+
+
+def test_texts_of_the_stages_are_written(rocke, tmp_path):
+    assert rocke("build", "vsa", *SMALL, "-o", tmp_path, "--emit", "mlir, s,ll").code == 0
+    texts = {p.suffix: p.read_text() for p in tmp_path.iterdir() if p.suffix != ".hsaco"}
+    assert "gpu.func" in texts[".mlir"]
+    assert "define amdgpu_kernel" in texts[".ll"]
+    assert "v_mfma_f32_16x16x" in texts[".s"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("vsa", *SMALL, "--arch", "gfx1100"), "unknown target 'gfx1100': expected one of gfx90a"),
+        (("vsa", "--demo", "-s", "head_size=100"), "head_size is 100, expected 16 to 256"),
+        (("vsa", "--demo", "-s", "seqlen_q=0"), "seqlen_q is 0, expected 1 to"),
+        (("vsa", "--demo", "-s", "dtype=f64"), "dtype is 'f64', expected 'f16' or 'bf16'"),
+        (("vsa", *SMALL, "--emit", "png"), "--emit 'png': expected one or more of mlir, ll, s"),
+        (("vsa",), "missing head_size, num_query_heads"),
+        (("vsa", "--spec", "absent.json"), "absent.json: No such file"),
+        ((), "Missing argument 'FAMILY'"),
+    ],
+)
+def test_wrong_input_is_one_line_and_writes_nothing(rocke, tmp_path, arguments, message):
+    result = rocke("build", *arguments, "-o", tmp_path / "out")
+    assert result.code == 2
+    assert message in result.error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_linker_says_how_to_get_one(rocke, tmp_path, monkeypatch):
+    monkeypatch.setattr(toolchain, "LINKER_PACKAGE", "absent_linker")
+    result = rocke("build", "vsa", *SMALL, "-o", tmp_path)
+    assert result.code == 1
+    assert "no linker: install it with" in result.error
+    assert not list(tmp_path.glob("*.hsaco"))
+
+
+def test_a_linker_that_is_none_is_refused(rocke, tmp_path):
+    result = rocke("build", "vsa", *SMALL, "-o", tmp_path, "--linker", tmp_path / "lld")
+    assert result.code == 1
+    assert "is not an executable file: name an ld.lld" in result.error
+
+
+def test_a_folder_that_cannot_be_made_is_named(rocke, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = rocke("build", "vsa", *SMALL, "-o", tmp_path / "file" / "out")
+    assert result.code == 2
+    assert str(tmp_path / "file") in result.error
