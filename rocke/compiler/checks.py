@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 
 import llvmlite.binding as llvm
 from mlir import ir
@@ -13,7 +12,8 @@ from rocke.arch import TARGETS, Target
 from rocke.compiler.errors import CompileError
 from rocke.compiler.source import KernelText
 
-_LOWERED_DIALECTS = ("llvm", "rocdl")
+_LOWERED_PREFIXES = ("llvm.", "rocdl.")
+_CHECKED_PREFIXES = ("rocdl.", "llvm.call", "llvm.inline_asm")
 _CAST = "builtin.unrealized_conversion_cast"
 _INTRINSIC_PREFIX = "llvm.amdgcn."
 _INTRINSIC_NAME = re.compile(r"llvm\.[A-Za-z0-9_.]+")
@@ -38,15 +38,6 @@ def location_text(location: ir.Location) -> str:
     return "?" if str(location) == "loc(unknown)" else str(location)
 
 
-def walk(operation: ir.Operation) -> Iterator[ir.Operation]:
-    """Every operation inside ``operation``, outer before inner."""
-    for region in operation.regions:
-        for block in region.blocks:
-            for op in block.operations:
-                yield op.operation
-                yield from walk(op.operation)
-
-
 def check_lowered(kernel: KernelText, target: Target, device: ir.Operation) -> None:
     """Raise :class:`CompileError` for an operation that cannot become code for ``target``.
 
@@ -55,13 +46,23 @@ def check_lowered(kernel: KernelText, target: Target, device: ir.Operation) -> N
     functions that nothing defines (the code object would not load). The error names the operation
     and its source location.
     """
-    defined = {
-        ir.StringAttr(op.attributes["sym_name"]).value
-        for op in walk(device)
-        if op.name == "llvm.func" and op.regions[0].blocks
-    }
+    suspects: list[ir.Operation] = []
+    defined: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        name = op.name
+        if name.startswith(_LOWERED_PREFIXES):
+            if name == "llvm.func" and op.regions[0].blocks:
+                defined.add(ir.StringAttr(op.attributes["sym_name"]).value)
+            elif name.startswith(_CHECKED_PREFIXES):
+                suspects.append(op)
+        elif name != "gpu.module":
+            suspects.append(op)
+        return ir.WalkResult.ADVANCE
+
+    device.walk(visit, ir.WalkOrder.PRE_ORDER)
     # A cast is only left beside the operation that needed it: the operation is the better name.
-    for op in sorted(walk(device), key=lambda op: op.name == _CAST):
+    for op in sorted(suspects, key=lambda op: op.name == _CAST):
         problem = (
             _unconverted(op)
             or _inline_assembly(op)
@@ -75,7 +76,7 @@ def check_lowered(kernel: KernelText, target: Target, device: ir.Operation) -> N
 
 
 def _unconverted(op: ir.Operation) -> str:
-    if op.name.split(".")[0] in _LOWERED_DIALECTS:
+    if op.name.startswith(_LOWERED_PREFIXES):
         return ""
     return f"{op.name} cannot be lowered: no pass converts it to LLVM"
 

@@ -141,13 +141,13 @@ def resolve_target(kernel: KernelText, arch: str | None) -> Target:
 def build(
     kernel: KernelText, target: Target, options: CompileOptions, *, texts: bool = False
 ) -> Stages:
-    """Run every stage, silently; without ``texts`` optimised IR and assembly are left empty."""
+    """Run every stage, silently; without ``texts`` the dialect, IR and assembly stay empty."""
     from rocke.compiler.codegen import generate
     from rocke.compiler.link import link
     from rocke.compiler.pipeline import lower
 
     linker = find_linker(options.linker)
-    lowered = lower(kernel, target)
+    lowered = lower(kernel, target, texts=texts)
     generated = generate(kernel, target, lowered.llvm_ir, options, texts=texts)
     data = link(kernel.name, generated.object, linker)
     return Stages(

@@ -46,8 +46,10 @@ def pass_pipeline(target: Target) -> str:
     return f"builtin.module(gpu.module({','.join(device)}),ensure-debug-info-scope-on-llvm-func)"
 
 
-def lower(kernel: KernelText, target: Target) -> Lowered:
+def lower(kernel: KernelText, target: Target, *, texts: bool = False) -> Lowered:
     """Lower a kernel's MLIR text in a context of its own, so that threads do not meet.
+
+    Without ``texts`` the text of the LLVM dialect is left empty: printing it takes time.
 
     Raises :class:`CompileError` for text that does not parse or verify, for a module without
     exactly one ``gpu.module`` that holds the kernel, and as
@@ -68,7 +70,7 @@ def lower(kernel: KernelText, target: Target) -> Lowered:
         function = _kernel_function(kernel, device)
         _set_function_attributes(kernel, function)
         _pin_code_object_version(device)
-        text = module.operation.get_asm(enable_debug_info=True)
+        text = module.operation.get_asm(enable_debug_info=True) if texts else ""
         # A translation that fails does not raise: it crashes after printing why.
         with capture_stderr(f"translating {kernel.name} for {target.name}"):
             llvm_ir = llvm_dialect.translate_module_to_llvmir(device)
@@ -110,6 +112,9 @@ def _set_function_attributes(kernel: KernelText, function: ir.Operation) -> None
     size = kernel.max_workgroup_size
     if size is not None and "rocdl.flat_work_group_size" not in attributes:
         attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get(f"1,{size}")
+    required = kernel.required_workgroup_size
+    if required is not None and "rocdl.reqd_work_group_size" not in attributes:
+        attributes["rocdl.reqd_work_group_size"] = ir.DenseI32ArrayAttr.get(list(required))
     waves = kernel.waves_per_eu
     if waves is not None and "rocdl.waves_per_eu" not in attributes:
         text = ",".join(str(w) for w in waves if w is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,8 +25,9 @@ class KernelSource(Protocol):
     """A kernel as the compiler sees it; ``rocke.core.ir.KernelDef`` is one.
 
     ``mlir`` is the text of a module that holds one ``gpu.module`` with the kernel function
-    ``name``. ``attributes`` may hold ``max_workgroup_size`` (work-items) and ``waves_per_eu``
-    (fewest wavefronts a SIMD, or a pair of fewest and most). ``arch`` is the target that the kernel
+    ``name``. ``attributes`` may hold ``max_workgroup_size`` (work-items),
+    ``required_workgroup_size`` (x, y, z) and ``waves_per_eu`` (fewest wavefronts a SIMD, or a pair
+    of fewest and most). ``arch`` is the target that the kernel
     is bound to, or ``None``; an optional ``targets`` lists those that have all of its operations.
     """
 
@@ -80,14 +82,28 @@ class KernelText:
     @property
     def max_workgroup_size(self) -> int | None:
         """Work-items a workgroup, at most; raises :class:`CompileError` unless 1 to 1024."""
-        size = self.attributes.get("max_workgroup_size")
+        size: Any = self.attributes.get("max_workgroup_size")
         if size is None:
             return None
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 1024:
+        if not _count(size, 1024):
             raise CompileError(
                 f"{self.name}: max_workgroup_size is {size!r}, expected an int from 1 to 1024"
             )
-        return size
+        return int(size)
+
+    @property
+    def required_workgroup_size(self) -> tuple[int, int, int] | None:
+        """The only launch size (x, y, z); raises :class:`CompileError` unless 1 to 1024 in all."""
+        size = self.attributes.get("required_workgroup_size")
+        if size is None:
+            return None
+        good = isinstance(size, Sequence) and len(size) == 3
+        if not good or not all(_count(n, 1024) for n in size) or math.prod(size) > 1024:
+            raise CompileError(
+                f"{self.name}: required_workgroup_size is {size!r}, expected three ints, 1 to 1024 "
+                "work-items in all"
+            )
+        return size[0], size[1], size[2]
 
     @property
     def waves_per_eu(self) -> tuple[int, int | None] | None:
@@ -97,7 +113,7 @@ class KernelText:
             return None
         low, high = (waves, None) if isinstance(waves, int) else _pair(self.name, waves)
         for count in (low, high):
-            if count is not None and not (isinstance(count, int) and 1 <= count <= 8):
+            if count is not None and not _count(count, 8):
                 raise CompileError(
                     f"{self.name}: waves_per_eu is {waves!r}, expected an int from 1 to 8 or a pair"
                 )
@@ -106,6 +122,10 @@ class KernelText:
                 f"{self.name}: waves_per_eu is {waves!r}: the second is below the first"
             )
         return low, high
+
+
+def _count(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
 def _pair(name: str, waves: Any) -> tuple[int, int]:
