@@ -63,7 +63,7 @@ _FLAGS = frozenset(
     re.findall(
         r"\w+",
         "clamp glc slc dlc scc sc0 sc1 nt lds gds tfe lwe offen idxen addr64 row_mirror"
-        " row_half_mirror bound_ctrl unorm da r128 high done vm compr fi d16 a16",
+        " row_half_mirror bound_ctrl unorm da r128 high done vm compr fi",
     )
 )
 _MODIFIER = re.compile(r"([a-z_][a-z0-9_]*):(.+)")

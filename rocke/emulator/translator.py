@@ -90,6 +90,8 @@ class _Translator:
                 segment = []
                 self._control(inst)
                 continue
+            if inst.mnemonic == "":
+                break  # the block's exit reports it
             try:
                 full = lower(inst, self.arch, True, mode)
                 masked = lower(inst, self.arch, False, mode)
@@ -238,7 +240,7 @@ class _Translator:
         elif block.exit is Exit.TRAP and last is not None:
             self._fault(Fault.TRAP, last.address, last.operands[0].value if last.operands else 0)
         elif last is not None:
-            self._unknown(last, "these bytes are no instruction of the target")
+            self._unknown(last, f"these bytes are no instruction of {self.arch}")
 
     def _to(self, block: Block, which: int, status: Status = Status.NEXT) -> int:
         return _result(status, self.program.index[block.targets[which]])
