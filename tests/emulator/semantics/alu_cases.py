@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
-from tests.emulator.semantics.alu_harness import FULL, PARTIAL, Wave, assemble, compile_all
 
 from rocke.emulator.instruction import EXEC, VCC, Instruction
 from rocke.emulator.semantics import FloatMode
+from tests.emulator.semantics.alu_harness import FULL, PARTIAL, Wave, assemble, compile_all
 
 F16, F32, F64 = np.float16, np.float32, np.float64
 BF16 = ml_dtypes.bfloat16
 MASK = "m"
+DEFAULT = FloatMode()
 Kind = type | str
 ROW = np.arange(64, dtype=np.uint64)
 
@@ -76,13 +77,13 @@ class Case:
     arch: str = "gfx942"
     ulp: int = 0
     reads_result: bool = False
-    mode: FloatMode = FloatMode()
+    mode: FloatMode = DEFAULT
     scalars: bool = True
     """Whether each source may also be a scalar register."""
 
     @property
     def name(self) -> str:
-        mode = "" if self.mode == FloatMode() else f" {self.mode.tag}"
+        mode = "" if self.mode == DEFAULT else f" {self.mode.tag}"
         return f"{self.template} {self.arch}{mode}"
 
     def lines(self) -> list[str]:

@@ -27,6 +27,7 @@ from rocke.emulator.semantics import (
     lower,
 )
 
+DEFAULT = FloatMode()
 FULL = (1 << 64) - 1
 PARTIAL = 0x8000_F0F0_1234_ABCD
 
@@ -88,7 +89,7 @@ class Wave:
         self.v[index + 1] = (bits >> np.uint64(32)).astype(np.uint32)
 
     def run(
-        self, inst: Instruction, arch: str, mode: FloatMode = FloatMode(), full: bool | None = None
+        self, inst: Instruction, arch: str, mode: FloatMode = DEFAULT, full: bool | None = None
     ) -> None:
         """Execute one instruction; the masked variant when EXEC is not all ones."""
         exec_full = self.exec == FULL if full is None else full
@@ -121,7 +122,7 @@ class Wave:
 def compile_all(
     instructions: Sequence[Instruction],
     arch: str,
-    modes: Sequence[FloatMode] = (FloatMode(),),
+    modes: Sequence[FloatMode] = (DEFAULT,),
 ) -> None:
     """Compile the helpers of all variants in one batch."""
     helpers: dict[str, Helper] = {}

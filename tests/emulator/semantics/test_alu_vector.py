@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.emulator.semantics.alu_cases import F16, F32, F64, MASK, Case, check, prepare
+
+from tests.emulator.semantics.alu_cases import F16, F32, F64, Case, check, prepare
 
 U16, I16, U32, I32, U64, I64 = (
     np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64,
