@@ -22,7 +22,7 @@ from rocke.emulator.semantics.interface import (
     UnknownInstruction,
     lowering,
 )
-from rocke.emulator.semantics.memory_global import (
+from rocke.emulator.semantics.memory_address import (
     exec_params,
     lowered_call,
     offset_of,

@@ -160,17 +160,27 @@ class LaneMemory:
 
     # Data
 
-    def place(self, addresses: str, array: str | None = None, lanes: str | None = None) -> None:
-        """Keep the host addresses; those outside ``lanes`` (default EXEC) become harmless."""
+    def place(
+        self,
+        addresses: str,
+        array: str | None = None,
+        lanes: str | None = None,
+        spare: str | None = None,
+    ) -> None:
+        """Keep the host addresses; those outside ``lanes`` (default EXEC) become ``spare``.
+
+        ``spare`` points at 16 bytes that may be read or overwritten, by default a scratch row.
+        """
         w = self.w
         if lanes is None and self.masked:
             lanes = "%exec"
         if lanes is not None:
-            dummy = w.new(f"ptrtoint ptr {w.at('%wave', state.SCRATCH_ROWS)} to i64")
+            unused = spare or w.at("%wave", state.SCRATCH_ROWS)
+            dummy = w.new(f"ptrtoint ptr {unused} to i64")
             chosen = w.new(f"bitcast i64 {lanes} to <64 x i1>")
-            spare = w.splat("i64", dummy)
+            others = w.splat("i64", dummy)
             addresses = w.new(
-                f"select <64 x i1> {chosen}, {ADDRESSES} {addresses}, {ADDRESSES} {spare}"
+                f"select <64 x i1> {chosen}, {ADDRESSES} {addresses}, {ADDRESSES} {others}"
             )
         w.store(ADDRESSES, addresses, array or self.array, align=64)
 
@@ -216,6 +226,46 @@ class LaneMemory:
 
         self._chunks(data, type_, delta, array or self.array, body)
 
+    def each_row(self, rows: int, body: Callable[[str], None]) -> None:
+        """Run ``body`` for each row number (an i64 value) in a loop."""
+        if rows == 1:
+            body("0")
+            return
+        w = self.w
+        loop, after = w.label(), w.label()
+        origin = w.block
+        w.branch(loop)
+        w.place(loop)
+        turn, phi = w.phi_later("i64", "0", origin)
+        body(turn)
+        following = w.new(f"add i64 {turn}, 1")
+        w.close_phi(phi, following, w.block)
+        w.branch_if(w.new(f"icmp eq i64 {following}, {rows}"), after, loop)
+        w.place(after)
+
+    def move_rows(
+        self,
+        data: str,
+        type_: DataType,
+        component: Callable[[str], tuple[str, str | None]],
+        write: bool,
+        spare: str | None = None,
+    ) -> None:
+        """Load or store dword by dword where the dwords of a lane need not be consecutive.
+
+        ``component`` gives the host addresses of a dword number and the lanes (i64, default EXEC)
+        that have one; the others read or write ``spare``.
+        """
+        single = type_ if type_.rows == 1 else DWORDS[1]
+
+        def move(row: str) -> None:
+            w = self.w
+            self.place(*_with_lanes(component(row)), spare)
+            registers = w.at(data, w.new(f"mul i64 {row}, {state.ROW_BYTES}"))
+            (self.store if write else self.load)(registers, single)
+
+        self.each_row(type_.rows, move)
+
     def _chunks(
         self,
         data: str,
@@ -237,6 +287,10 @@ class LaneMemory:
         done = w.new(f"icmp eq i64 {following}, {64 // _CHUNK}")
         w.branch_if(done, after, loop)
         w.place(after)
+
+
+def _with_lanes(found: tuple[str, str | None]) -> tuple[str, None, str | None]:
+    return found[0], None, found[1]
 
 
 class _Chunk:

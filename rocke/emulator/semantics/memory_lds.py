@@ -1,8 +1,8 @@
 """Lowering of the LDS instructions: ``ds_read*``, ``ds_write*`` and the transposed reads.
 
-The LDS address of a lane is its 32-bit VGPR plus the immediate, modulo 2^32; unaligned addresses are
-allowed (ROCm runs in the unaligned access mode), except in transposed reads. An access beyond the
-workgroup's allocation is a fault. M0 is not used.
+The LDS address of a lane is its 32-bit VGPR plus the immediate, modulo 2^32; unaligned addresses
+are allowed (ROCm runs in the unaligned access mode), except in transposed reads. An access beyond
+the workgroup's allocation is a fault. M0 is not used.
 Source: AMD Instinct MI200 / MI300 / CDNA4 ISA guides, *Data share operations*.
 """
 
@@ -20,12 +20,14 @@ from rocke.emulator.semantics.interface import (
     UnknownInstruction,
     register,
 )
-from rocke.emulator.semantics.memory_global import (
+from rocke.emulator.semantics.memory_address import (
+    Address,
     exec_params,
     lowered_call,
     offset_of,
     refuse_modifiers,
 )
+from rocke.emulator.semantics.memory_global import transfer
 from rocke.emulator.semantics.memory_ir import IRWriter
 from rocke.emulator.semantics.memory_lanes import ADDRESSES, INTS, DataType, LaneMemory
 from rocke.emulator.semantics.operands import register_pointer
@@ -94,40 +96,33 @@ def lds_host(w: IRWriter, at: str) -> str:
     return w.new(f"add {ADDRESSES} {wide}, {w.splat('i64', base)}")
 
 
-def _one_address(
-    inst: Instruction,
-    ctx: LoweringContext,
-    type_: DataType,
-    addr: Operand,
-    data: Operand,
-    write: bool,
-) -> Lowered:
-    refuse_modifiers(inst, frozenset({"offset"}))
-    if data.count != type_.rows:
-        raise UnknownInstruction(inst, f"data operand {data.text} is not {type_.rows} registers")
-    exec_param, exec_arg = exec_params(ctx)
-    name = f"lds_{'write' if write else 'read'}_{type_.tag}{'_masked' if exec_param else ''}"
-    params = [("ptr", "wave"), *exec_param, ("ptr", "data"), ("ptr", "addr"), ("i32", "offset")]
-    w = IRWriter(name, params, "i32")
-    memory = LaneMemory(w, masked=not ctx.exec_full)
-    at = lds_bytes(w, "%addr", "%offset")
-    check_lds(memory, at, type_.size, write)
-    memory.place(lds_host(w, at))
-    (memory.store if write else memory.load)("%data", type_)
-    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), lds_pointer(inst, addr)]
-    return lowered_call(name, w, [*args, Imm(offset_of(inst))])
+class LdsAddress(Address):
+    """One VGPR and an immediate."""
+
+    def __init__(self, inst: Instruction, operand: Operand) -> None:
+        self.tag = "lds"
+        self.params = [("ptr", "addr"), ("i32", "offset")]
+        self.args = [lds_pointer(inst, operand), Imm(offset_of(inst))]
+
+    def resolve(self, memory: LaneMemory, size: int, write: bool) -> tuple[str, str | None]:
+        """Host addresses; a fault beyond the allocation."""
+        at = lds_bytes(memory.w, "%addr", "%offset")
+        check_lds(memory, at, size, write)
+        return lds_host(memory.w, at), None
 
 
 def _read(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    refuse_modifiers(inst, frozenset({"offset"}))
     data, addr = _operands(inst, 2)
     type_ = READS[inst.mnemonic.removeprefix("ds_read_")]
-    return _one_address(inst, ctx, type_, addr, data, False)
+    return transfer(inst, ctx, type_, data, LdsAddress(inst, addr), False)
 
 
 def _write(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    refuse_modifiers(inst, frozenset({"offset"}))
     addr, data = _operands(inst, 2)
     type_ = WRITES[inst.mnemonic.removeprefix("ds_write_")]
-    return _one_address(inst, ctx, type_, addr, data, True)
+    return transfer(inst, ctx, type_, data, LdsAddress(inst, addr), True)
 
 
 def _operands(inst: Instruction, count: int) -> tuple[Operand, ...]:

@@ -20,7 +20,7 @@ from rocke.emulator.semantics.interface import (
     lowering,
     register,
 )
-from rocke.emulator.semantics.memory_global import lowered_call, offset_of, refuse_modifiers
+from rocke.emulator.semantics.memory_address import lowered_call, offset_of, refuse_modifiers
 from rocke.emulator.semantics.memory_ir import IRWriter
 from rocke.emulator.semantics.operands import register_pointer
 
