@@ -79,8 +79,9 @@ class FmhaKernelBuilder:
         self._grid: dict[str, Value] = {}
 
     def block_size(self, n: int) -> None:
-        """Set the workgroup size, in work-items."""
+        """Set the workgroup size, in work-items: the only one that may be launched."""
         self.kernel.attributes["max_workgroup_size"] = n
+        self.kernel.attributes["required_workgroup_size"] = (n, 1, 1)
 
     def add_tensor(self, name: str, *, readonly: bool = False, writeonly: bool = False) -> Value:
         """Add a pointer to elements of the spec's type, 16-byte aligned."""
