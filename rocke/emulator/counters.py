@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from rocke.emulator.semantics.matrix_forms import MATRIX_FORMS
+
 
 class InstructionClass(Enum):
     """The unit that an instruction occupies."""
@@ -41,6 +43,12 @@ _PREFIXES: tuple[tuple[InstructionClass, tuple[str, ...]], ...] = (
     ),
     (InstructionClass.SCALAR, ("s_",)),
 )
+
+
+def matrix_flops(mnemonic: str) -> int:
+    """Operations (multiplications and additions) of one dense matrix instruction, else 0."""
+    form = MATRIX_FORMS.get(mnemonic)
+    return 2 * form.m * form.m * form.k * form.blocks if form else 0
 
 
 @functools.cache
@@ -88,6 +96,11 @@ class Counters:
         return self.by_class[InstructionClass.MATRIX]
 
     @property
+    def matrix_operations(self) -> int:
+        """Multiplications and additions of the dense matrix instructions."""
+        return sum(matrix_flops(name) * n for name, n in self.by_mnemonic.items())
+
+    @property
     def barriers(self) -> int:
         """``s_barrier`` instructions, counted by wave."""
         return self.by_class[InstructionClass.BARRIER]
@@ -117,6 +130,7 @@ class Counters:
             "seconds": self.seconds,
             "instructions": self.instructions,
             "matrix_instructions": self.matrix_instructions,
+            "matrix_operations": self.matrix_operations,
             "by_class": {c.value: n for c, n in self.by_class.items()},
             "by_mnemonic": dict(self.by_mnemonic),
             "by_address": {hex(a): n for a, n in self.by_address.items()},

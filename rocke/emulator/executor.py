@@ -21,7 +21,7 @@ from rocke.emulator import runtime_ir as rt
 from rocke.emulator import state
 from rocke.emulator.blocks import Program, find_blocks
 from rocke.emulator.decoder import CodeReader
-from rocke.emulator.jit import Library, jit
+from rocke.emulator.jit import Jit, Library, jit
 from rocke.emulator.semantics import FloatMode
 from rocke.emulator.translator import translate
 
@@ -44,12 +44,19 @@ class CompiledKernel:
 
 
 def compile_kernel_code(
-    reader: CodeReader, entries: Sequence[int], mode: int, arch: str
+    reader: CodeReader,
+    entries: Sequence[int],
+    mode: int,
+    arch: str,
+    compiler: Jit | None = None,
 ) -> CompiledKernel:
-    """Translate and compile the code reachable from ``entries`` (the kernel's own comes first)."""
+    """Translate and compile the code reachable from ``entries`` (the kernel's own comes first).
+
+    ``compiler`` is the process's own unless given.
+    """
     program = find_blocks(reader, entries, FloatMode.from_register(mode), arch)
     translation = translate(program, arch)
-    compiler = jit()
+    compiler = compiler or jit()
     names = [f"b{i}" for i in range(len(program.blocks))]
     library = compiler.blocks(translation.ir, names, compiler.helpers(translation.helpers))
     blocks = np.zeros((len(names), 2), dtype=np.uint64)
