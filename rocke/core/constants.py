@@ -30,7 +30,7 @@ class Constants(BuilderBase):
         """A constant of any scalar type, or of a vector type (one number for all, or a sequence).
 
         Integers may be given signed or as the unsigned number with the same bits. The 8-bit floats
-        take their bit pattern.
+        take their bit pattern. Emits ``arith.constant``.
         """
         attribute = self._constant("const", type, value)
         return self._emit1("const", "arith.constant", (), type, {"value": attribute})
@@ -76,7 +76,7 @@ class Constants(BuilderBase):
         return self.const(BF8E5M2, bits)
 
     def zero_vec(self, elem: ScalarType, n: int) -> Value:
-        """A vector of ``n`` zeros of type ``elem``."""
+        """A vector of ``n`` zeros of type ``elem``. Emits ``arith.constant``."""
         return self.const(self._vector("zero_vec", elem, n), 0)
 
     def _vector(self, op: str, elem: ScalarType, n: int) -> VectorType:

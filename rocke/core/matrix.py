@@ -241,7 +241,7 @@ class Matrix(BuilderBase):
     ) -> Value:
         """gfx950: 16x16x128 on 8-, 6- or 4-bit floats, unscaled; C and D ``vec<f32, 4>``.
 
-        A and B are ``vec<fp8e4m3, 32>`` or ``vec<bf8e5m2, 32>``, or a lane's registers with a format
+        A and B are ``vec<fp8e4m3, 32>`` or ``vec<bf8e5m2, 32>``, or the registers with a format
         of `F8F6F4_FORMATS`: ``vec<i32, 8>`` for fp8 and bf8, ``vec<i32, 6>`` for fp6 and bf6,
         ``vec<i32, 4>`` for fp4. Emits ``rocdl.mfma.scale.f32.16x16x128.f8f6f4``.
         """
