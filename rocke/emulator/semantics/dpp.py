@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rocke.emulator.instruction import Instruction
 from rocke.emulator.semantics.interface import UnknownInstruction
 from rocke.emulator.semantics.lanes import LaneLoop
-from rocke.emulator.state import LANES
+from rocke.emulator.state import LANES, ROW_BYTES
 
 _NONE = -1
 
@@ -42,19 +42,23 @@ class DppControl:
                 mask |= 1 << lane
         return None if mask == (1 << LANES) - 1 else mask - (mask >> 63 << 64)
 
-    def permute(self, loop: LaneLoop, pointer: str) -> str:
-        """Copy the permuted register to a temporary before the loop; returns its address."""
+    def permute(self, loop: LaneLoop, pointer: str, rows: int = 1) -> str:
+        """Copy the permuted registers to a temporary before the loop; returns its address."""
         name = f"{pointer}.dpp"
         indices = ", ".join(
             f"i32 {LANES if source == _NONE else source}" for source in self.sources
         )
-        loop.entry += [
-            f"{name} = alloca <{LANES} x i32>, align 64",
-            f"{name}.in = load <{LANES} x i32>, ptr {pointer}, align 64",
-            f"{name}.out = shufflevector <{LANES} x i32> {name}.in,"
-            f" <{LANES} x i32> zeroinitializer, <{LANES} x i32> <{indices}>",
-            f"store <{LANES} x i32> {name}.out, ptr {name}, align 64",
-        ]
+        loop.entry.append(f"{name} = alloca [{rows} x <{LANES} x i32>], align 64")
+        for row in range(rows):
+            step = f"{name}.{row}"
+            loop.entry += [
+                f"{step}.from = getelementptr i8, ptr {pointer}, i64 {row * ROW_BYTES}",
+                f"{step}.to = getelementptr i8, ptr {name}, i64 {row * ROW_BYTES}",
+                f"{step}.in = load <{LANES} x i32>, ptr {step}.from, align 64",
+                f"{step}.out = shufflevector <{LANES} x i32> {step}.in,"
+                f" <{LANES} x i32> zeroinitializer, <{LANES} x i32> <{indices}>",
+                f"store <{LANES} x i32> {step}.out, ptr {step}.to, align 64",
+            ]
         return name
 
 
@@ -116,3 +120,6 @@ _PATTERNS = {
     "row_newbcast": lambda lane, n: lane & ~15 | n,
     "row_share": lambda lane, n: lane & ~15 | n,
 }
+
+DPP_MODIFIERS = (*_PATTERNS, "row_mask", "bank_mask", "bound_ctrl")
+"""Names of the modifiers of the DPP encoding."""

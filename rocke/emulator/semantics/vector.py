@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from rocke.emulator import state
 from rocke.emulator.instruction import EXEC, VCC, Instruction, Operand
-from rocke.emulator.semantics.dpp import DppControl, dpp_control
+from rocke.emulator.semantics.dpp import DPP_MODIFIERS, DppControl, dpp_control
 from rocke.emulator.semantics.expr import BOOL, F16, F32, F64, U32, Type, Value
 from rocke.emulator.semantics.floatmath import clamp_unit, flush_subnormal
 from rocke.emulator.semantics.interface import (
@@ -60,6 +60,8 @@ class VectorOp:
     """Sources and results are not flushed whatever the mode."""
     by_arch: bool = False
     """The meaning looks at ``e.arch``."""
+    packed: bool = False
+    """A VOP3P instruction: the default ``op_sel_hi`` says nothing, others are refused."""
     writes_exec: bool = False
     """The mask result is written to EXEC too."""
 
@@ -129,7 +131,10 @@ def lower_vector(op: VectorOp, inst: Instruction, ctx: LoweringContext) -> Lower
     expected = len(op.results) + len(op.sources)
     if len(inst.operands) != expected:
         raise UnknownInstruction(inst, f"{len(inst.operands)} operands instead of {expected}")
+    if op.packed and inst.modifiers.keys() - {"clamp"}:
+        raise UnknownInstruction(inst, "op_sel and neg modifiers are not supported")
     _check_rounding(op, inst, ctx)
+    _check_modifiers(op, inst)
     results = inst.operands[: len(op.results)]
     sources = inst.operands[len(op.results) :]
     dpp = dpp_control(inst) if "dpp" in inst.encoding else None
@@ -180,6 +185,27 @@ def _arguments(
     if op.reads_vcc:
         args.append(ScalarReg(VCC, 64))
     return tuple(args)
+
+
+_MODIFIERS = frozenset(["clamp", "mul", "div", "op_sel"])
+_ENCODED = {
+    "dpp": frozenset(DPP_MODIFIERS),
+    "sdwa": frozenset(["dst_sel", "dst_unused", "src0_sel", "src1_sel"]),
+}
+
+
+def _check_modifiers(op: VectorOp, inst: Instruction) -> None:
+    """Nothing that the variants below do not honour."""
+    known = _MODIFIERS | _ENCODED.get(inst.encoding.rpartition("_")[2], frozenset())
+    for name, value in inst.modifiers.items():
+        if name not in known and value is not False:
+            raise UnknownInstruction(inst, f"modifier {name!r} is not supported")
+    chosen = inst.modifiers.get("op_sel", ())
+    if isinstance(chosen, tuple):
+        types = (*op.sources, op.results[0])
+        for type_, bit in zip(types, chosen, strict=False):
+            if bit and type_.bits != 16:
+                raise UnknownInstruction(inst, f"op_sel on a {type_.name} operand")
 
 
 def _check_rounding(op: VectorOp, inst: Instruction, ctx: LoweringContext) -> None:
@@ -255,19 +281,17 @@ def _source(loop: LaneLoop, variant: _Variant, index: int) -> Value:
     vector = variant.kinds[index] == "v"
     if type_ is BOOL:
         return loop.lane_mask(loop.param("i64"))
+    if vector:
+        pointer = loop.param("ptr")
+        if index == 0 and variant.dpp is not None:
+            pointer = variant.dpp.permute(loop, pointer, max(1, type_.bits // 32))
     if type_.bits == 64:
         if vector:
-            value = loop.load64(loop.param("ptr")).bitcast(type_)
+            value = loop.load64(pointer).bitcast(type_)
         else:
             value = loop.broadcast(loop.param("i64"), type_.unsigned).bitcast(type_)
     else:
-        if vector:
-            pointer = loop.param("ptr")
-            if index == 0 and variant.dpp is not None:
-                pointer = variant.dpp.permute(loop, pointer)
-            raw = loop.load(pointer)
-        else:
-            raw = loop.broadcast(loop.param("i32"), U32)
+        raw = loop.load(pointer) if vector else loop.broadcast(loop.param("i32"), U32)
         if variant.sdwa is not None:
             raw = variant.sdwa.select_source(raw, index, variant.sext[index])
         if variant.op_sel and variant.op_sel[index]:
