@@ -1,0 +1,227 @@
+"""rocke run and rocke demo, on the emulated device."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from rocke.arch import TARGETS
+from rocke.cli import demo_command, execute, run_command
+from rocke.cli.execute import relative_error
+from rocke.kernels.registry import FAMILIES
+from rocke.runtime import DeviceError
+from rocke.runtime.hip_device import HipUnavailable
+
+SMALL = ("--demo", "-s", "head_size=32", "--device", "emulated")
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_kernel_runs_and_matches_the_reference(rocke, family, arch):
+    result = rocke("run", family, *SMALL, "--arch", arch, "--density", "0.1", "--json")
+    assert (result.code, result.err) == (0, "")
+    told = result.json
+    assert told["passed"]
+    assert told["arch"] == arch
+    assert 0 < told["errors"]["O"] <= told["tolerance"]
+    assert 0 < told["matrix_instructions"] < told["dense_matrix_instructions"]
+    assert told["share"] <= 0.15
+    assert told["instructions"] > told["matrix_instructions"]
+
+
+def test_the_report_shows_counts_and_errors(rocke):
+    result = rocke("run", "vsa", *SMALL, "--density", "1")
+    assert result.code == 0
+    for word in ("emulated gfx950", "matrix instr.", "(100.0%)", "output O", "tolerance"):
+        assert word in result.out
+
+
+def test_the_seed_decides_the_data(rocke):
+    def counts(seed):
+        told = rocke("run", "jenga", *SMALL, "--seed", seed, "--json").json
+        return told["errors"], told["matrix_instructions"]
+
+    assert counts(3) == counts(3)
+    assert counts(3)[0] != counts(4)[0]
+
+
+def test_problem_options_reach_the_family(rocke):
+    arguments = ("vsa", *SMALL, "-p", "pattern=none", "-p", "seqlen_k=64", "--json")
+    told = rocke("run", *arguments).json
+    assert told["matrix_instructions"] == 0
+    assert told["errors"] == {"O": 0.0}
+    assert told["problem"] == {"density": 0.25, "pattern": "none", "seqlen_k": 64}
+
+
+def test_a_built_object_runs(rocke, tmp_path):
+    rocke("build", "vsa", "--demo", "-s", "head_size=32", "-o", tmp_path)
+    (manifest,), (built,) = tmp_path.glob("*.json"), tmp_path.glob("*.hsaco")
+    result = rocke("run", "vsa", "--spec", manifest, "--object", built, "--device", "emulated")
+    assert (result.code, result.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data[:3000], "truncated: "),
+        (lambda data: b"text", "not an ELF file"),
+        (lambda data: data[:18] + b"\x3e" + data[19:], "expected EM_AMDGPU"),
+        (lambda data: b"", "not an ELF file"),
+    ],
+)
+def test_a_corrupt_object_is_named_with_what_to_do(rocke, tmp_path, change, message):
+    rocke("build", "vsa", "--demo", "-s", "head_size=32", "-o", tmp_path)
+    (built,) = tmp_path.glob("*.hsaco")
+    built.write_bytes(change(built.read_bytes()))
+    result = rocke("run", "vsa", *SMALL, "--object", built)
+    assert result.code == 2
+    assert str(built) in result.error
+    assert message in result.error
+    assert result.error.endswith("build it again with rocke build")
+
+
+def test_an_object_for_another_target_is_refused(rocke, tmp_path):
+    rocke("build", "vsa", "--demo", "-s", "head_size=32", "--arch", "gfx942", "-o", tmp_path)
+    (built,) = tmp_path.glob("*.hsaco")
+    result = rocke("run", "vsa", *SMALL, "--object", built)
+    assert result.code == 1
+    assert "gfx942" in result.error
+    assert "gfx950" in result.error
+
+
+def test_an_object_of_another_kernel_is_refused(rocke, tmp_path):
+    rocke("build", "jenga", "--demo", "-s", "head_size=32", "-o", tmp_path)
+    (built,) = tmp_path.glob("*.hsaco")
+    result = rocke("run", "vsa", *SMALL, "--object", built)
+    assert result.code == 2
+    assert "the signature has" in result.error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--density", "1.5"), "--density"),
+        (("--seed", "-1"), "--seed"),
+        (("--device", "cuda"), "unknown device 'cuda': expected auto, emulated, hip"),
+        (("--arch", "gfx1100"), "unknown target 'gfx1100'"),
+        (("-p", "pattern=odd"), "pattern is 'odd', expected one of"),
+        (("-p", "colour=red"), "colour"),
+        (("-p", "pattern"), "-p 'pattern': expected NAME=VALUE"),
+        (("-p", "seqlen_k=99999"), "seqlen_k is 99999, expected 1 to the spec's"),
+        (("-s", "seqlen_k=0"), "seqlen_k is 0, expected 1 to"),
+        (("-s", "head_size=100"), "head_size is 100"),
+        (("--object", "absent.hsaco"), "absent.hsaco: No such file"),
+    ],
+)
+def test_wrong_input_is_one_line(rocke, arguments, message):
+    result = rocke("run", "vsa", *SMALL, *arguments)
+    assert result.code == 2
+    assert message in result.error
+
+
+def test_wrong_results_fail_the_command(rocke, monkeypatch):
+    monkeypatch.setattr(execute, "relative_error", lambda *arrays: 0.5)
+    result = rocke("run", "vsa", *SMALL)
+    assert result.code == 1
+    assert "WRONG, error 5.00e-01" in result.out
+
+
+def test_not_a_number_is_no_pass(rocke, monkeypatch):
+    monkeypatch.setattr(execute, "relative_error", lambda *arrays: float("nan"))
+    assert rocke("run", "vsa", *SMALL).code == 1
+
+
+def test_a_fault_of_the_device_is_one_line(rocke, monkeypatch):
+    def broken(*arguments, **keywords):
+        raise DeviceError("launch of k: it faulted")
+
+    monkeypatch.setattr(run_command, "run_problem", broken)
+    result = rocke("run", "vsa", *SMALL)
+    assert (result.code, result.error) == (1, "launch of k: it faulted")
+
+
+class Gpu:
+    name, arch, emulated = "a GPU", "gfx942", False
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Which device ``rocke run`` opens on a machine with, or without, a gfx942 GPU."""
+
+    def run(rocke, gpu, *arguments):
+        def open_gpu(name):
+            if not gpu:
+                raise HipUnavailable("no GPU here")
+            return Gpu()
+
+        found = []
+        monkeypatch.setattr("rocke.runtime.open_device", open_gpu)
+        monkeypatch.setattr(
+            run_command, "run_problem", lambda f, s, device, *a, **k: found.append(device) or 1 / 0
+        )
+        with pytest.raises(ZeroDivisionError):
+            rocke("run", "vsa", "--demo", "-s", "head_size=32", *arguments)
+        return found[0].name
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("gpu", "arguments", "name"),
+    [
+        (True, (), "a GPU"),
+        (True, ("--arch", "gfx942"), "a GPU"),
+        (True, ("--arch", "gfx950"), "emulated gfx950"),
+        (True, ("--device", "hip"), "a GPU"),
+        (False, (), "emulated gfx950"),
+        (True, ("--device", "emulated", "--arch", "gfx90a"), "emulated gfx90a"),
+    ],
+)
+def test_a_gpu_wins_unless_the_user_says_otherwise(rocke, opened, gpu, arguments, name):
+    assert opened(rocke, gpu, *arguments).startswith(name)
+
+
+def test_a_gpu_of_another_target_is_refused(rocke, monkeypatch):
+    monkeypatch.setattr("rocke.runtime.open_device", lambda name: Gpu())
+    result = rocke("run", "vsa", "--demo", "--device", "hip", "--arch", "gfx950")
+    assert result.code == 2
+    assert "--arch is gfx950, but hip is gfx942" in result.error
+
+
+def test_relative_error_ignores_what_the_reference_leaves_open():
+    reference = np.array([3.0, 4.0, np.nan])
+    assert relative_error(np.array([3.0, 4.5, 9.0], np.float32), reference) == pytest.approx(0.1)
+    assert relative_error(np.zeros(3), np.zeros(3)) == 0
+    assert relative_error(np.full(3, 0.5), np.zeros(3)) > 0.5
+    assert np.isnan(relative_error(np.array([np.nan, 4, 0]), reference))
+
+
+@pytest.mark.normal
+def test_the_demo_shows_cost_falling_with_density(rocke, monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = rocke("demo", "--json")
+    assert (result.code, result.err) == (0, "")
+    rows = result.json
+    assert len(rows) == len(TARGETS) * len(FAMILIES) * len(demo_command.DENSITIES)
+    assert all(row["passed"] for row in rows)
+    for arch in TARGETS:
+        for family in FAMILIES:
+            found = [r for r in rows if (r["arch"], r["family"]) == (arch, family)]
+            executed = [r["matrix_instructions"] for r in found]
+            assert executed == sorted(executed, reverse=True)
+            assert len(set(executed)) == len(executed)
+            assert executed[0] == found[0]["dense_matrix_instructions"]
+            at_tenth = next(r for r in found if r["density"] == 0.1)
+            assert at_tenth["matrix_instructions"] <= 0.15 * at_tenth["dense_matrix_instructions"]
+
+
+@pytest.mark.normal
+def test_the_demo_prints_a_line_a_kernel_and_a_table(rocke, monkeypatch):
+    monkeypatch.setattr(demo_command, "TARGETS", {"gfx942": None})
+    monkeypatch.setattr(demo_command, "DENSITIES", (1.0, 0.1))
+    result = rocke("demo")
+    assert result.code == 0
+    assert result.out.count("compiled in") == len(FAMILIES)
+    assert "100%" in result.out
+    assert "10%" in result.out
