@@ -16,6 +16,8 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rocke.arch import TARGETS
+
 _LM_ID_NEWLM = -1
 _RTLD_NOW = 2
 _RTLD_DI_LMID = 1
@@ -108,6 +110,8 @@ _contexts: dict[str, int] = {}
 
 def _context(cpu: str) -> tuple[_Library, int]:
     global _library
+    if cpu not in TARGETS:  # the library would end the process
+        raise DisassemblerError(f"no processor {cpu!r}: expected one of {', '.join(TARGETS)}")
     if _library is None:
         _library = _Library()
     if cpu not in _contexts:
