@@ -1,0 +1,211 @@
+"""Mode registers, register swaps, three-input logic, IEEE minima and other rarer instructions.
+
+Source of the meanings: AMD Instinct MI300 and CDNA4 ISA guides. Hardware register numbers and
+layouts: the same, *Hardware register values*; LLVM "Syntax of hwreg".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from rocke.emulator import state
+from rocke.emulator.instruction import EXEC, Instruction, OperandKind
+from rocke.emulator.semantics import floatmath as fm
+from rocke.emulator.semantics.expr import F32, I32, U16, U32, Emitter, Value
+from rocke.emulator.semantics.interface import (
+    Arg,
+    FloatMode,
+    Helper,
+    HelperCall,
+    Imm,
+    Lowered,
+    LoweringContext,
+    RegPtr,
+    ScalarReg,
+    UnknownInstruction,
+    lowering,
+)
+from rocke.emulator.semantics.lanes import LaneLoop
+from rocke.emulator.semantics.operands import is_vector, register_pointer
+from rocke.emulator.semantics.vector import VectorOp, lower_vector, vop
+
+_MODE, _HW_ID, _SH_MEM_BASES, _XCC_ID = 1, 4, 15, 20
+_FLOAT_BITS = 0x3FF
+"""The bits of MODE that :class:`FloatMode` holds."""
+_STATE = {_MODE: state.MODE, _HW_ID: state.HW_ID, _XCC_ID: state.XCC_ID}
+_BASES = state.SHARED_APERTURE_HI & 0xFFFF_0000 | state.PRIVATE_APERTURE_HI >> 16
+
+_GETREG = Helper(
+    "s_getreg_b32",
+    lambda: (
+        "define void @s_getreg_b32(ptr %d, ptr %s, i32 %offset, i32 %mask) nounwind {\n"
+        "%v = load i32, ptr %s, align 4\n"
+        "%t = lshr i32 %v, %offset\n"
+        "%r = and i32 %t, %mask\n"
+        "store i32 %r, ptr %d, align 4\n"
+        "ret void\n}\n"
+    ),
+)
+_STORE = Helper(
+    "store_b32",
+    lambda: (
+        "define void @store_b32(ptr %d, i32 %v) nounwind {\n"
+        "store i32 %v, ptr %d, align 4\n"
+        "ret void\n}\n"
+    ),
+)
+
+
+def _hwreg(inst: Instruction, position: int) -> tuple[int, int, int]:
+    """Register number, first bit and mask (not shifted) of an hwreg operand."""
+    code = inst.operands[position].value
+    size = (code >> 11 & 31) + 1
+    return code & 63, code >> 6 & 31, (1 << size) - 1
+
+
+@lowering("s_getreg_b32")
+def _getreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    number, offset, mask = _hwreg(inst, 1)
+    target = register_pointer(inst, inst.operands[0])
+    if number == _SH_MEM_BASES:
+        return Lowered((HelperCall(_STORE, (target, Imm(_BASES >> offset & mask))),))
+    if number not in _STATE:
+        raise UnknownInstruction(inst, f"hardware register {number} is not modelled")
+    args = (target, RegPtr(_STATE[number]), Imm(offset), Imm(mask))
+    return Lowered((HelperCall(_GETREG, args),))
+
+
+@lowering("s_setreg_imm32_b32", "s_setreg_b32")
+def _setreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """A change of the floating-point mode to constants; it holds for the code that follows."""
+    number, offset, mask = _hwreg(inst, 0)
+    value = inst.operands[1]
+    if number != _MODE:
+        raise UnknownInstruction(inst, f"hardware register {number} cannot be set")
+    if value.kind is not OperandKind.IMMEDIATE:
+        raise UnknownInstruction(inst, "the mode is set to a value that is not constant")
+    new = (value.value & mask) << offset
+    if new & ~_FLOAT_BITS:
+        raise UnknownInstruction(inst, "traps and FP16_OVFL are not supported")
+    register_value = ctx.mode.register() & ~(mask << offset) | new
+    mode = FloatMode.from_register(register_value)
+    call = HelperCall(_STORE, (RegPtr(state.MODE), Imm(mode.register())))
+    return Lowered((call,), mode=mode)
+
+
+def bitop3(table: int) -> Callable[[Emitter, Value, Value, Value], Value]:
+    """Bitwise function of three operands; bit 4 a + 2 b + c of ``table`` is its value."""
+
+    def two(e: Emitter, code: int, b: Value, c: Value) -> Value:
+        """Bit 2 b + c of ``code``."""
+        zero, ones = e.const(U32, 0), e.const(U32, -1)
+        by_c = {0: zero, 1: ~c, 2: c, 3: ones}
+        low, high = by_c[code & 3], by_c[code >> 2 & 3]
+        return low if code & 3 == code >> 2 & 3 else (b & high) | (~b & low)
+
+    def meaning(e: Emitter, a: Value, b: Value, c: Value) -> Value:
+        low, high = two(e, table & 15, b, c), two(e, table >> 4, b, c)
+        return low if table & 15 == table >> 4 else (a & high) | (~a & low)
+
+    return meaning
+
+
+_BITOPS: dict[tuple[str, int], VectorOp] = {}
+
+
+@lowering("v_bitop3_b32", "v_bitop3_b16")
+def _bitop3(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    table = inst.modifiers.get("bitop3", 0)
+    if not isinstance(table, int) or not 0 <= table <= 255:
+        raise UnknownInstruction(inst, f"truth table {table!r} is not a byte")
+    key = (inst.mnemonic, table)
+    if key not in _BITOPS:
+        wide = bitop3(table)
+        if inst.mnemonic == "v_bitop3_b32":
+            op = VectorOp(f"v_bitop3_b32.{table:02x}", (U32,), (U32,) * 3, wide)
+        else:
+
+            def narrow(e: Emitter, a: Value, b: Value, c: Value) -> Value:
+                return wide(e, *(v.zext(U32) for v in (a, b, c))).trunc(U16)
+
+            op = VectorOp(f"v_bitop3_b16.{table:02x}", (U16,), (U16,) * 3, narrow, keeps_high=True)
+        _BITOPS[key] = op
+    others = {k: v for k, v in inst.modifiers.items() if k != "bitop3"}
+    return lower_vector(_BITOPS[key], replace(inst, modifiers=others), ctx)
+
+
+def _build_swap(masked: bool) -> Helper:
+    name = f"v_swap_b32.{'masked' if masked else 'full'}"
+    loop = LaneLoop(masked)
+    first, second = loop.param("ptr"), loop.param("ptr")
+    a, b = loop.load(first), loop.load(second)
+    loop.store(first, b)
+    loop.store(second, a)
+    text, declares = loop.finish(name)
+    return Helper(name, lambda: text, declares)
+
+
+_SWAPS = {masked: _build_swap(masked) for masked in (False, True)}
+
+
+@lowering("v_swap_b32")
+def _swap(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    if len(inst.operands) != 2 or not all(map(is_vector, inst.operands)):
+        raise UnknownInstruction(inst, "two vector registers are needed")
+    pointers = [register_pointer(inst, o) for o in inst.operands]
+    masked = not ctx.exec_full
+    args: tuple[Arg, ...] = (ScalarReg(EXEC, 64), *pointers) if masked else tuple(pointers)
+    return Lowered((HelperCall(_SWAPS[masked], args),))
+
+
+def _ieee(e: Emitter, a: Value, b: Value, largest: bool) -> Value:
+    """IEEE 754-2019 minimum and maximum: a NaN operand gives a NaN."""
+    raw = fm.minimum_maximum(e, a, b, largest).bitcast(U32)
+    either = e.select(a.is_nan(), fm.quiet(a).bitcast(U32), fm.quiet(b).bitcast(U32))
+    return e.select(a.compare("uno", b), either, raw).bitcast(F32)
+
+
+def _three(largest: bool) -> Callable[[Emitter, Value, Value, Value], Value]:
+    return lambda e, a, b, c: _ieee(e, _ieee(e, a, b, largest), c, largest)
+
+
+vop("v_minimum3_f32", F32, (F32,) * 3, _three(False))
+vop("v_maximum3_f32", F32, (F32,) * 3, _three(True))
+
+
+def _ashr_pk(low: int, high: int) -> Callable[[Emitter, Value, Value, Value], Value]:
+    """Two shifted integers limited to a byte each."""
+
+    def meaning(e: Emitter, a: Value, b: Value, amount: Value) -> Value:
+        shift = (amount & 31).view(I32)
+        first, second = ((v >> shift).maximum(low).minimum(high).view(U32) & 0xFF for v in (a, b))
+        return (first | second << 8).trunc(U16)
+
+    return meaning
+
+
+vop("v_ashr_pk_i8_i32", U16, (I32, I32, U32), _ashr_pk(-128, 127), keeps_high=True)
+vop("v_ashr_pk_u8_i32", U16, (I32, I32, U32), _ashr_pk(0, 255), keeps_high=True)
+
+
+def _prng(e: Emitter, x: Value) -> Value:
+    """One step of a linear-feedback shift register."""
+    feedback = (x.view(I32) >> 31).view(U32) & 197
+    return x << 1 ^ feedback
+
+
+vop("v_prng_b32", U32, (U32,), _prng)
+
+
+def _lerp_u8(e: Emitter, a: Value, b: Value, c: Value) -> Value:
+    """Byte by byte (a + b + low bit of c) / 2."""
+    result = e.const(U32, 0)
+    for i in range(4):
+        x, y = ((v >> (8 * i)) & 0xFF for v in (a, b))
+        total = x + y + ((c >> (8 * i)) & 1)
+        result = result | (total >> 1) << (8 * i)
+    return result
+
+
+vop("v_lerp_u8", U32, (U32,) * 3, _lerp_u8)
