@@ -145,7 +145,7 @@ class CompileCache:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that readers see the old bytes or all of the new ones."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".rocke-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

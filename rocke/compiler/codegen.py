@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from rocke.arch import Target
 from rocke.compiler.errors import CompileError
@@ -105,9 +106,20 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, options: Comp
     tuning = llvm.create_pipeline_tuning_options(speed_level=options.opt_level)
     with (
         llvm.create_pass_builder(machine, tuning) as builder,
-        builder.getModulePassManager() as manager,
+        _pass_manager(builder) as manager,
     ):
         manager.run(module, builder)
+
+
+@contextmanager
+def _pass_manager(builder: llvm.PassBuilder) -> Iterator[llvm.ModulePassManager]:
+    manager = builder.getModulePassManager()
+    try:
+        yield manager
+    finally:
+        # close() frees nothing: the empty _dispose of its first base class wins.
+        NewPassManager._dispose(manager)
+        manager.detach()
 
 
 def _with_metadata(kernel: KernelText, llvm_ir: str) -> str:

@@ -16,8 +16,16 @@ def link(name: str, data: bytes, linker: Linker) -> bytes:
     """Link one relocatable object.
 
     Raises :class:`CompileError` with the linker's own lines, naming the symbols that nothing
-    defines, and for a linker that does not run.
+    defines, for a linker that does not run, and for a temporary folder that cannot be written.
     """
+    try:
+        return _link(name, data, linker)
+    except OSError as error:
+        where = f"the temporary folder {tempfile.gettempdir()}"
+        raise CompileError(f"{name}: linking failed in {where}: {error}") from None
+
+
+def _link(name: str, data: bytes, linker: Linker) -> bytes:
     with tempfile.TemporaryDirectory(prefix="rocke-link-") as folder:
         source, result = Path(folder, "kernel.o"), Path(folder, "kernel.hsaco")
         source.write_bytes(data)

@@ -55,7 +55,8 @@ def lower(kernel: KernelText, target: Target, *, texts: bool = False) -> Lowered
     exactly one ``gpu.module`` that holds the kernel, and as
     :func:`rocke.compiler.checks.check_lowered`.
     """
-    with ir.Context() as context:
+    # Most errors raise; but a pass or the translation may also crash after printing why.
+    with capture_stderr(f"lowering {kernel.name} for {target.name}"), ir.Context() as context:
         context.enable_multithreading(False)
         try:
             module = ir.Module.parse(kernel.mlir)
@@ -71,10 +72,7 @@ def lower(kernel: KernelText, target: Target, *, texts: bool = False) -> Lowered
         _set_function_attributes(kernel, function)
         _pin_code_object_version(device)
         text = module.operation.get_asm(enable_debug_info=True) if texts else ""
-        # A translation that fails does not raise: it crashes after printing why.
-        with capture_stderr(f"translating {kernel.name} for {target.name}"):
-            llvm_ir = llvm_dialect.translate_module_to_llvmir(device)
-        return Lowered(text, llvm_ir)
+        return Lowered(text, llvm_dialect.translate_module_to_llvmir(device))
 
 
 def _failed(kernel: KernelText, what: str, error: ir.MLIRError) -> CompileError:

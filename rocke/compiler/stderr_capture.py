@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 _LOCK = threading.RLock()
 _DIAGNOSTIC_PREFIXES = ("warning: ", "remark: ", "note: ", "error: ")
@@ -109,7 +109,7 @@ def capture_stderr(doing: str) -> Iterator[Captured]:
         except OSError:  # no standard error: nothing can be printed, so nothing is caught
             yield result
             return
-        with tempfile.TemporaryFile() as file:
+        with _memory_file() as file:
             os.dup2(file.fileno(), 2)
             _LAST_WORDS.active = (real, file.fileno(), doing)
             try:
@@ -121,6 +121,13 @@ def capture_stderr(doing: str) -> Iterator[Captured]:
                 file.seek(0)
                 _sort(file.read(), result, real)
                 os.close(real)
+
+
+def _memory_file() -> IO[bytes]:
+    """A file that needs no disk where the system has such, since disks fill up."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("rocke-stderr"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _sort(text: bytes, result: Captured, real: int) -> None:

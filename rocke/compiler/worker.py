@@ -43,6 +43,7 @@ class CompileWorker:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
@@ -113,6 +114,9 @@ class CompileWorker:
         return answer
 
     def _started(self) -> subprocess.Popen[bytes]:
+        if self._owner != os.getpid():
+            # After a fork the worker belongs to the parent: two users would mix their requests.
+            self._owner, self._process, self._stderr = os.getpid(), None, None
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._stop()
@@ -141,6 +145,8 @@ class CompileWorker:
         return f"{name}: the compiler's process died ({how}): " + (" | ".join(words) or "no output")
 
     def _stop(self) -> None:
+        if self._owner != os.getpid():
+            return
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -192,7 +192,7 @@ print("survived")
     [
         ("exit", "compiling k for gfx942", "local memory (70000) exceeds limit"),
         ("abort", "compiling k for gfx942", "Cannot select: intrinsic %llvm.amdgcn.tanh"),
-        ("crash", "translating k for gfx950", "LLVM Translation failed"),
+        ("crash", "lowering k for gfx950", "LLVM Translation failed"),
     ],
 )
 def test_a_death_of_the_process_keeps_its_last_words(how: str, doing: str, words: str) -> None:
@@ -246,6 +246,14 @@ def test_another_linker_must_exist_and_run(tmp_path: Path) -> None:
     broken.chmod(0o755)
     with pytest.raises(CompileError, match=r"^k: linking failed: this is no linker$"):
         compile_kernel(store_ids(), "gfx950", options=options, cache=None)
+
+
+def test_a_temporary_folder_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(CompileError, match=r"^k: linking failed in the temporary folder .*missing"):
+        compile_kernel(store_ids(), "gfx950", cache=None)
 
 
 def test_another_linker_is_used(tmp_path: Path) -> None:

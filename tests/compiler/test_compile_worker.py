@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -115,3 +117,29 @@ def test_a_worker_that_does_not_answer_in_time() -> None:
             compile_in_worker(store_ids(), "gfx942", cache=None, worker=worker, timeout=0.2)
         assert worker.pid is None
         compile_in_worker(store_ids(), "gfx942", cache=None, worker=worker)
+
+
+FORKED = """
+import os
+from rocke.compiler import compile_in_worker, compile_kernel
+from tests.compiler.mlir_sources import store_ids
+expected = compile_in_worker(store_ids(), "gfx942", cache=None)
+child = os.fork()
+for _ in range(5):
+    assert compile_in_worker(store_ids(), "gfx942", cache=None) == expected
+if child:
+    _, status = os.waitpid(child, 0)
+    print("child", status)
+    assert compile_in_worker(store_ids(), "gfx942", cache=None) == expected
+"""
+
+
+def test_a_forked_process_gets_a_worker_of_its_own() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, ["child", "0"]), done.stderr
