@@ -321,6 +321,10 @@ class BuilderBase:
         for type_ in result_types:
             if not isinstance(type_, Type):
                 self._fail(name, f"expected a type in result_types, got {type_!r}")
+            try:
+                self._type(type_)
+            except mlir_ir.MLIRError as error:
+                self._fail(name, f"{type_} is no MLIR type: {_first_line(error)}")
         cls = operation_class(name)
         if name in _TERMINATORS or (cls is not None and cls._ODS_REGIONS[0]):
             self._fail(name, "control flow goes through scf_if, scf_for, scf_yield and ret")

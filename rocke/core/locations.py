@@ -10,31 +10,34 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType, FrameType
+from types import FrameType
 
 _CORE, _KERNEL, _PACKAGE, _OUTSIDE = range(4)
 _KERNEL_MODULES = ("rocke.kernels.", "rocke.helpers.")
 _MACHINERY = frozenset({"contextlib", "functools"})
 
-_files: dict[CodeType, tuple[int, str]] = {}
+_files: dict[tuple[str, str], tuple[int, str]] = {}
 
 
 def _classify(frame: FrameType) -> tuple[int, str]:
-    code = frame.f_code
-    found = _files.get(code)
+    # Not keyed by the code object: equal code of two files compares equal.
+    module = str(frame.f_globals.get("__name__", ""))
+    key = module, frame.f_code.co_filename
+    found = _files.get(key)
     if found is None:
-        module = str(frame.f_globals.get("__name__", ""))
-        stable = module.replace(".", "/") + ".py"
-        if module.startswith("rocke.core.") or module in _MACHINERY:
-            found = (_CORE, stable)
-        elif module.startswith(_KERNEL_MODULES):
-            found = (_KERNEL, stable)
-        elif module.startswith("rocke."):
-            found = (_PACKAGE, stable)
-        else:
-            found = (_OUTSIDE, os.path.basename(code.co_filename))
-        _files[code] = found
+        found = _files[key] = _kind_and_name(*key)
     return found
+
+
+def _kind_and_name(module: str, path: str) -> tuple[int, str]:
+    if module.startswith("rocke.core.") or module in _MACHINERY:
+        return _CORE, ""
+    stable = module.replace(".", "/") + ".py"
+    if module.startswith(_KERNEL_MODULES):
+        return _KERNEL, stable
+    if module.startswith("rocke."):
+        return _PACKAGE, stable
+    return _OUTSIDE, os.path.basename(path)
 
 
 def source_location() -> tuple[str, int]:
