@@ -9,14 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import assembly, atomics, attention, elementwise, integer, matmul, normalise, reduce
+from . import (
+    assembly,
+    atomics,
+    attention,
+    control,
+    elementwise,
+    integer,
+    matmul,
+    normalise,
+    reduce,
+)
 from .problem import Expected, Problem
 
 __all__ = ["PROBLEMS", "Expected", "Problem"]
 
+MODULES = (
+    assembly, atomics, attention, control, elementwise, integer, matmul, normalise, reduce,
+)  # fmt: skip
+
 PROBLEMS: dict[str, Callable[..., Problem]] = {
     function.__name__: function
-    for module in (assembly, atomics, attention, elementwise, integer, matmul, normalise, reduce)
+    for module in MODULES
     for function in module.PROBLEMS
 }
 """Problem name -> ``function(rng, **parameters) -> Problem``."""

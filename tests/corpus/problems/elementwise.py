@@ -163,6 +163,28 @@ def philox_random(rng: np.random.Generator, *, n: int) -> Problem:
     )
 
 
+def half_operations(rng: np.random.Generator, *, n: int) -> Problem:
+    """Pairs of f16; some results pass through f32."""
+    x, y = normal(rng, (n, 2), "f16"), normal(rng, (n, 2), "f16")
+    y[np.abs(y) < 0.1] = 0.5
+    a, b = wide(x), wide(y)
+    b_squared = wide(y[:, 0] * y[:, 0])
+    rows = [
+        a + b, a * b, a * b + a, np.maximum(a, b), np.minimum(a, -b),
+        (a[:, 0] / b[:, 0], np.sqrt(np.abs(a[:, 1]))), np.floor(a[:, ::-1]),
+        ((a * b).sum(axis=1) + 1, a[:, 0] * b[:, 1] + 2),
+        (np.exp2(a[:, 0]), np.log2(b[:, 1] ** 2 + 1)),
+        (np.trunc(a[:, 0] * 16), np.trunc(b_squared * 8)), (a[:, 1], b[:, 1]),
+        (np.sort(np.stack([a[:, 0], b[:, 0], np.full(n, 0.25)]), axis=0)[1], a[:, 1] * 8),
+    ]  # fmt: skip
+    out = np.stack([np.stack(r, axis=1) if isinstance(r, tuple) else r for r in rows])
+    return Problem(
+        {"x": x, "y": y, "out": poisoned(out.shape, "f16"), "n": n},
+        {"out": Expected(out, 2e-3, 2e-3)},
+    )
+
+
 PROBLEMS = (
     vector_add, saxpy, math_f32, libdevice_f32, math_f64, convert, swiglu, gelu_tanh, philox_random,
+    half_operations,
 )  # fmt: skip

@@ -137,7 +137,15 @@ def shuffle(rng: np.random.Generator, *, half: int) -> Problem:
     )
 
 
+def tile_transpose(rng: np.random.Generator, *, n: int) -> Problem:
+    """n tiles of 16 x 16 halves."""
+    x = normal(rng, (n, 16, 16), "f16")
+    return Problem(
+        {"x": x, "out": poisoned(x.shape, "f16")}, {"out": Expected(wide(x.swapaxes(1, 2)))}
+    )
+
+
 PROBLEMS = (
     reduce_all, sum_all, xor_rows, moments, scan_sum, scan_recurrence, prefix_sum, sort_rows,
-    top_rows, bins, pick, transpose, shuffle,
+    top_rows, bins, pick, transpose, shuffle, tile_transpose,
 )  # fmt: skip
