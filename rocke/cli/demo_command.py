@@ -40,7 +40,7 @@ def command(as_json: bool) -> int:
             found = _run_family(family, arch)
             outcomes += zip(DENSITIES, found, strict=True)
             if not as_json:
-                out.print(_line(family, found))
+                out.print(_line(family, found), soft_wrap=True)
     if as_json:
         print_json([{"density": d, "passed": o.passed, **asdict(o)} for d, o in outcomes])
     else:
@@ -70,7 +70,7 @@ def _line(family: Family, outcomes: list[Outcome]) -> str:
     compiled = outcomes[0].compile_seconds * 1e3
     return (
         f"{outcomes[0].arch}  {family.name:24} compiled in {compiled:4.0f} ms, {executed:>9,} "
-        f"instructions in {seconds * 1e3:5.0f} ms, worst error {worst:.1e}  {verdict}"
+        f"instructions in {seconds * 1e3:4.0f} ms, error {worst:.1e}  {verdict}"
     )
 
 
