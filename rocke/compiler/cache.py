@@ -65,7 +65,6 @@ class CompileCache:
             raise ValueError(f"max_bytes is {max_bytes}, expected more than 0")
         self.folder = Path(folder)
         self.max_bytes = max_bytes
-        self._puts = 0
         self._warned = False
 
     def path(self, key: str) -> Path:
@@ -98,9 +97,8 @@ class CompileCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, hashlib.sha256(payload).digest() + payload)
-            if self._puts % _PRUNE_EVERY == 0:
+            if int(key[:4], 16) % _PRUNE_EVERY == 0:  # looking at every entry takes time
                 self._prune()
-            self._puts += 1
         except OSError as error:
             self._warn("written", error)
 
@@ -166,8 +164,12 @@ def _umask() -> int:
 def default_folder() -> Path:
     """``rocke/kernels`` in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``)."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    return root / "rocke" / "kernels"
+    if os.path.isabs(base):
+        return Path(base, "rocke", "kernels")
+    try:
+        return Path.home() / ".cache" / "rocke" / "kernels"
+    except RuntimeError:  # a user without a home folder: every use fails, and warns
+        return Path(os.devnull, "no-home-folder", "rocke")
 
 
 @functools.cache

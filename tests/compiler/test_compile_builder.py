@@ -97,6 +97,7 @@ print(seed_kernel(*sys.argv[1:]).sha256)
 """
 
 
+@pytest.mark.normal
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_fresh_process_gives_the_same_bytes(seed: str, tmp_path: Path) -> None:
     name = sorted(FAMILIES)[0]
@@ -115,6 +116,7 @@ def test_a_fresh_process_gives_the_same_bytes(seed: str, tmp_path: Path) -> None
     assert done.stdout.strip() == seed_kernel(name, "gfx942").sha256
 
 
+@pytest.mark.normal
 def test_a_builder_kernel_in_a_worker() -> None:
     kernel = scale_kernel().kernel
     inside = compile_in_worker(kernel, "gfx90a", cache=None)

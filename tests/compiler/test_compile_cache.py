@@ -185,6 +185,17 @@ def test_a_cache_without_permission_to_read(cache: CompileCache) -> None:
         compile_kernel(store_ids(), "gfx950", cache=cache)
 
 
+def test_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    cache = CompileCache(default_folder())
+    with pytest.warns(CacheWarning, match="no-home-folder.* cannot be read"):
+        compile_kernel(store_ids(), "gfx950", cache=cache)
+
+
 def test_clear_and_size(cache: CompileCache) -> None:
     assert cache.clear() == cache.size() == 0
     for arch in ("gfx90a", "gfx942"):
@@ -196,12 +207,12 @@ def test_clear_and_size(cache: CompileCache) -> None:
 
 def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
     cache = CompileCache(tmp_path, max_bytes=10_000)
-    keys = [f"{i:064x}" for i in range(4)]
+    keys = [f"000{i}".ljust(64, "0") for i in (1, 2, 3, 0)]  # the last one makes room
     for age, key in enumerate(keys[:3]):
         cache.put(key, CacheEntry(bytes(4000), ()))
         os.utime(cache.path(key), (1000 + age, 1000 + age))
     assert cache.get(keys[0]) is not None  # now the most recently used
-    CompileCache(tmp_path, max_bytes=10_000).put(keys[3], CacheEntry(bytes(1000), ()))
+    cache.put(keys[3], CacheEntry(bytes(1000), ()))
     kept = [key for key in keys if cache.path(key).exists()]
     assert kept == [keys[0], keys[2], keys[3]]
     with pytest.raises(ValueError, match="max_bytes is 0"):
@@ -221,6 +232,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.normal
 def test_many_processes_share_a_folder(cache: CompileCache) -> None:
     processes = [
         subprocess.Popen(

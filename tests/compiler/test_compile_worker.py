@@ -31,6 +31,8 @@ from tests.compiler.mlir_sources import (
     store_ids,
 )
 
+pytestmark = pytest.mark.normal  # each worker loads the compiler
+
 # A gfx1250 operation: no early check knows it, and the code generator aborts on it.
 ABORTS = kernel_text(
     """
