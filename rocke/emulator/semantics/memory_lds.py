@@ -79,14 +79,18 @@ def lds_bytes(w: IRWriter, pointer: str, offset: str) -> str:
     return w.new(f"add {INTS} {w.row(pointer)}, {w.splat('i32', offset)}")
 
 
-def check_lds(memory: LaneMemory, at: str, size: int, write: bool) -> None:
-    """Fault when ``size`` bytes at an active lane's ``at`` exceed the allocation."""
-    w = memory.w
+def beyond_lds(w: IRWriter, at: str, size: int) -> str:
+    """Lanes (``<64 x i1>``) whose ``size`` bytes exceed the allocation."""
     owned = w.load("i32", "%wave", state.LDS_SIZE, align=4)
     limit = w.call("i32", "llvm.usub.sat.i32", ("i32", owned), ("i32", str(size - 1)))
-    bad = w.new(f"icmp uge {INTS} {at}, {w.splat('i32', limit)}")
+    return w.new(f"icmp uge {INTS} {at}, {w.splat('i32', limit)}")
+
+
+def check_lds(memory: LaneMemory, at: str, size: int, write: bool) -> None:
+    """Fault when ``size`` bytes at an active lane's ``at`` exceed the allocation."""
+    bad = beyond_lds(memory.w, at, size)
     kind = state.Fault.LDS_WRITE if write else state.Fault.LDS_READ
-    memory.check(bad, kind, w.new(f"zext {INTS} {at} to {ADDRESSES}"), size)
+    memory.check(bad, kind, memory.w.new(f"zext {INTS} {at} to {ADDRESSES}"), size)
 
 
 def lds_host(w: IRWriter, at: str) -> str:
