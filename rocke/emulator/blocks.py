@@ -130,7 +130,7 @@ class _Walker:
             if exit_ is not None:
                 targets = self._targets(inst, exit_, (after, mode))
                 return Block(start, key[1], tuple(found), exit_, targets)
-            if inst.mnemonic.startswith("s_setreg"):
+            if inst.mnemonic.startswith(("s_setreg", "s_set_gpr_idx")):
                 try:
                     mode = lower(inst, self.arch, True, mode).mode or mode
                 except UnknownInstruction:

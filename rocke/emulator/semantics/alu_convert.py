@@ -38,6 +38,11 @@ def to_f16_toward_zero(e: Emitter, x: Value) -> Value:
     return e.select(beyond, bits - 1, bits).bitcast(F16)
 
 
+def _to_f16(e: Emitter, x: Value) -> Value:
+    half = x.ftrunc(F16)
+    return fm.limit_overflow(e, half, [x]) if e.mode.fp16_overflow else half
+
+
 def to_bf16(e: Emitter, x: Value) -> Value:
     """f32 to bfloat16 bits, nearest even; a NaN stays one (quiet)."""
     bits = x.bitcast(U32)
@@ -87,7 +92,7 @@ vop(
     (F32, F32),
     lambda e, a, b: pack(to_f16_toward_zero(e, a), to_f16_toward_zero(e, b)),
 )
-vop("v_cvt_pk_f16_f32", U32, (F32, F32), lambda e, a, b: pack(a.ftrunc(F16), b.ftrunc(F16)))
+vop("v_cvt_pk_f16_f32", U32, (F32, F32), lambda e, a, b: pack(_to_f16(e, a), _to_f16(e, b)))
 vop("v_cvt_pk_bf16_f32", U32, (F32, F32), lambda e, a, b: pack(to_bf16(e, a), to_bf16(e, b)))
 vop("v_pack_b32_f16", U32, (F16, F16), lambda e, a, b: pack(a, b))
 

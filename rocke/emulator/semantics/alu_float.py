@@ -116,9 +116,9 @@ def _exp_f16(e: Emitter, x: Value) -> Value:
 
 
 vop("v_exp_f16", F16, (F16,), _exp_f16)
-vop("v_log_f16", F16, (F16,), lambda e, x: fm.log2_f32(e, x.fext(F32)).ftrunc(F16))
-vop("v_rcp_f16", F16, (F16,), lambda e, x: _rcp(e, x.fext(F32)).ftrunc(F16))
+vop("v_log_f16", F16, (F16,), lambda e, x: fm.log2_f32(e, x.fext(F32)).ftrunc(F16), divides=True)
+vop("v_rcp_f16", F16, (F16,), lambda e, x: _rcp(e, x.fext(F32)).ftrunc(F16), divides=True)
 vop("v_sqrt_f16", F16, (F16,), lambda e, x: _sqrt(e, x.fext(F32)).ftrunc(F16))
-vop("v_rsq_f16", F16, (F16,), lambda e, x: _rsq(e, x.fext(F32)).ftrunc(F16))
+vop("v_rsq_f16", F16, (F16,), lambda e, x: _rsq(e, x.fext(F32)).ftrunc(F16), divides=True)
 vop("v_sin_f16", F16, (F16,), lambda e, x: fm.sin_turns(e, x.fext(F32), False).ftrunc(F16))
 vop("v_cos_f16", F16, (F16,), lambda e, x: fm.sin_turns(e, x.fext(F32), True).ftrunc(F16))

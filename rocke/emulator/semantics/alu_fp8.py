@@ -13,7 +13,7 @@ from dataclasses import replace
 from rocke.emulator.instruction import Instruction
 from rocke.emulator.semantics import float8 as f8
 from rocke.emulator.semantics.alu_convert import pack, to_bf16
-from rocke.emulator.semantics.expr import F16, F32, U16, U32, U64, Emitter, Value
+from rocke.emulator.semantics.expr import F16, F32, U16, U32, U64, Emitter, Type, Value
 from rocke.emulator.semantics.interface import Lowered, LoweringContext, register
 from rocke.emulator.semantics.vector import Meaning, VectorOp, lower_vector, vop
 
@@ -169,3 +169,83 @@ for _kind in ("fp8", "bf8"):
             keeps_high=_target == "f16",
         )
         _register_by_byte(_name, _op, _shifted)
+
+
+def _unscaled(e: Emitter, x: Value, scale: Value) -> Value:
+    """x divided by the scale, as f32."""
+    field = scale & 0x7F80_0000
+    # The field of 2**(127 - s) is 254 - s: negated; 2**-127 (s = 254) is subnormal.
+    inverse = e.const(U32, 254 << 23) - field
+    inverse = e.select(field.eq(254 << 23), e.const(U32, 0x0040_0000), inverse)
+    factor = e.select(field.eq(0x7F80_0000), e.const(U32, 0x7FC0_0000), inverse).bitcast(F32)
+    return x * factor
+
+
+def _halves(e: Emitter, raw: Value, source: str) -> list[Value]:
+    if source == "f16":
+        return [v.trunc(U16).bitcast(F16).fext(F32) for v in (raw, raw >> 16)]
+    return [v.bitcast(F32) for v in (raw << 16, raw & 0xFFFF_0000)]
+
+
+def _encode(e: Emitter, kind: str, x: Value) -> Value:
+    if kind == "fp4":
+        return f8.encode_fp4(e, x)
+    return f8.encode(e, f8.float8(e.arch, kind), x)
+
+
+def _to_scaled(kind: str, source: str) -> Meaning:
+    """Two numbers divided by the scale, as two codes."""
+    width = 4 if kind == "fp4" else 8
+
+    def meaning(e: Emitter, *given: Value) -> Value:
+        scale = given[2 if source == "f32" else 1]
+        numbers = given[:2] if source == "f32" else _halves(e, given[0], source)
+        low, high = (_encode(e, kind, _unscaled(e, x, scale)) for x in numbers)
+        return (low | high << width).trunc(U16)
+
+    return meaning
+
+
+def _in_byte(meaning: Meaning, byte: int) -> Meaning:
+    """The result goes to one byte of the old register."""
+
+    def placed(e: Emitter, *given: Value) -> Value:
+        code = meaning(e, *given[:-1])
+        assert isinstance(code, Value)
+        kept = given[-1] & (0xFFFF_FFFF ^ 0xFF << 8 * byte)
+        return kept | code.zext(U32) << (8 * byte)
+
+    return placed
+
+
+def _register_to_fp4(source: str, sources: tuple[Type, ...]) -> None:
+    """The last two bits of op_sel choose the byte of the result."""
+    name = f"v_cvt_scalef32_pk_fp4_{source}"
+    meaning = _to_scaled("fp4", source)
+    ops = [
+        VectorOp(f"{name}.to{byte}", (U32,), sources, _in_byte(meaning, byte), reads_result=True)
+        for byte in range(4)
+    ]
+
+    def lowering(inst: Instruction, ctx: LoweringContext) -> Lowered:
+        chosen = inst.modifiers.get("op_sel", ())
+        bits = chosen[2:4] if isinstance(chosen, tuple) else ()
+        byte = sum(bit << i for i, bit in enumerate(bits))
+        others = {k: v for k, v in inst.modifiers.items() if k != "op_sel"}
+        return lower_vector(ops[byte], replace(inst, modifiers=others), ctx)
+
+    register(name, lowering)
+
+
+for _source in ("f32", "f16", "bf16"):
+    _sources = (F32, F32, U32) if _source == "f32" else (U32, U32)
+    for _kind in ("fp8", "bf8"):
+        vop(
+            f"v_cvt_scalef32_pk_{_kind}_{_source}",
+            U16,
+            _sources,
+            _to_scaled(_kind, _source),
+            by_arch=True,
+            keeps_high=True,
+        )
+    _register_to_fp4(_source, _sources)

@@ -47,7 +47,6 @@ def _sub(e: Emitter, a: Value, b: Value) -> Value:
     return a - b
 
 
-vop("v_mov_b32", U32, (U32,), lambda e, a: a)
 vop("v_mov_b64", U64, (U64,), lambda e, a: a)
 vop("v_accvgpr_read_b32", U32, (U32,), lambda e, a: a)
 vop("v_accvgpr_write_b32", U32, (U32,), lambda e, a: a)

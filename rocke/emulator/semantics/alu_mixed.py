@@ -136,7 +136,10 @@ def _build_mix(mix: _Mix) -> Helper:
         loop.store(result, _flush(mix.mode, total, 2))
     else:
         old = loop.load(result)
-        half = _flush(mix.mode, total.ftrunc(F16), 2).bitcast(U16).zext(U32)
+        short = total.ftrunc(F16)
+        if mix.mode.fp16_overflow:
+            short = fm.limit_overflow(loop.body, short, values)
+        half = _flush(mix.mode, short, 2).bitcast(U16).zext(U32)
         high = mix.result == _HIGH
         loop.store(result, (old & 0xFFFF) | half << 16 if high else (old & 0xFFFF_0000) | half)
     text, declares = loop.finish(mix.name)

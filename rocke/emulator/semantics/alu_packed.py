@@ -188,7 +188,10 @@ def _build_16(variant: _Variant) -> Helper:
         values.append(_as_halves(halves, loop.load(result), op.type))
     values = [_flush(variant, v, 1) for v in values]
     meaning = op.clamped if variant.clamp and op.clamped is not None else op.meaning
-    value = _finish(variant, meaning(halves, *values)).bitcast(U16)
+    value = meaning(halves, *values)
+    if op.type is F16 and variant.mode.fp16_overflow:
+        value = fm.limit_overflow(halves, value, values)
+    value = _finish(variant, value).bitcast(U16)
     packed = loop.body.emit(
         U32, f"bitcast {halves.vector(U16)} {value.ref} to {loop.body.vector(U32)}"
     )

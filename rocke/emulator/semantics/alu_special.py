@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rocke.emulator import state
-from rocke.emulator.instruction import EXEC, Instruction, OperandKind
+from rocke.emulator.instruction import EXEC, M0, Instruction, OperandKind
 from rocke.emulator.semantics import floatmath as fm
 from rocke.emulator.semantics.expr import F32, I32, U16, U32, Emitter, Value
 from rocke.emulator.semantics.interface import (
@@ -27,11 +27,11 @@ from rocke.emulator.semantics.interface import (
     lowering,
 )
 from rocke.emulator.semantics.lanes import LaneLoop
-from rocke.emulator.semantics.operands import is_vector, register_pointer
+from rocke.emulator.semantics.operands import is_vector, register_pointer, scalar_arg
 from rocke.emulator.semantics.vector import VectorOp, lower_vector, vop
 
 _MODE, _HW_ID, _SH_MEM_BASES, _XCC_ID = 1, 4, 15, 20
-_FLOAT_BITS = 0x3FF
+_FLOAT_BITS = 0x3FF | 1 << 23
 """The bits of MODE that :class:`FloatMode` holds."""
 _STATE = {_MODE: state.MODE, _HW_ID: state.HW_ID, _XCC_ID: state.XCC_ID}
 _BASES = state.SHARED_APERTURE_HI & 0xFFFF_0000 | state.PRIVATE_APERTURE_HI >> 16
@@ -87,11 +87,46 @@ def _setreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
         raise UnknownInstruction(inst, "the mode is set to a value that is not constant")
     new = (value.value & mask) << offset
     if new & ~_FLOAT_BITS:
-        raise UnknownInstruction(inst, "traps and FP16_OVFL are not supported")
+        raise UnknownInstruction(inst, "trap enables are not supported")
     register_value = ctx.mode.register() & ~(mask << offset) | new
-    mode = FloatMode.from_register(register_value)
+    mode = replace(FloatMode.from_register(register_value), vgpr_index=ctx.mode.vgpr_index)
     call = HelperCall(_STORE, (RegPtr(state.MODE), Imm(mode.register())))
     return Lowered((call,), mode=mode)
+
+
+_INDEX_ON = Helper(
+    "s_set_gpr_idx_on",
+    lambda: (
+        "define void @s_set_gpr_idx_on(ptr %m0, i32 %old, i32 %index, i32 %which) nounwind {\n"
+        "%kept = and i32 %old, -61696\n"
+        "%low = and i32 %index, 255\n"
+        "%high = shl i32 %which, 12\n"
+        "%a = or i32 %kept, %low\n"
+        "%b = or i32 %a, %high\n"
+        "store i32 %b, ptr %m0, align 4\n"
+        "ret void\n}\n"
+    ),
+)
+
+
+@lowering("s_set_gpr_idx_on")
+def _index_on(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """M0[7:0] = index, M0[15:12] = which operands are indexed."""
+    which = inst.operands[1].value & 15
+    if which not in (1, 8, 9):
+        raise UnknownInstruction(inst, "only source 0 and the result can be indexed")
+    args = (
+        RegPtr(state.sgpr(M0)),
+        ScalarReg(M0),
+        scalar_arg(inst, inst.operands[0], U32),
+        Imm(which),
+    )
+    return Lowered((HelperCall(_INDEX_ON, args),), mode=replace(ctx.mode, vgpr_index=which))
+
+
+@lowering("s_set_gpr_idx_off")
+def _index_off(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    return Lowered((), mode=ctx.mode.plain)
 
 
 def bitop3(table: int) -> Callable[[Emitter, Value, Value, Value], Value]:

@@ -92,9 +92,11 @@ def encode(e: Emitter, f: Float8, x: Value, seed: Value | None = None) -> Value:
         whole = e.call(F32, "floor", steps + fraction)
     subnormal = whole.to_int(U32)
     code = e.select(magnitude < 2.0 ** (1 - f.bias), subnormal, normal)
-    over = (code > f.largest) | magnitude.eq(math.inf)
-    # A huge argument wraps above 0x7f as an unsigned number, so the comparison finds it.
-    code = e.select(over, e.const(U32, f.overflow), code)
+    over = code > f.largest
+    # FP16_OVFL asks for the largest number, but infinities stay what they are.
+    beyond = e.const(U32, f.largest if e.mode.fp16_overflow else f.overflow)
+    code = e.select(over, beyond, code)
+    code = e.select(magnitude.eq(math.inf), e.const(U32, f.overflow), code)
     code = e.select(size > 0x7F80_0000, e.const(U32, f.nan), code)
     if f.fnuz:
         return e.select(code.eq(0) | code.eq(0x80), code, code | sign)
@@ -106,3 +108,15 @@ def decode_fp4(e: Emitter, code: Value) -> Value:
     size = code & 7
     scaled = (size << 22).bitcast(F32) * 2.0**126
     return (scaled.bitcast(U32) | (code & 8) << 28).bitcast(F32)
+
+
+def encode_fp4(e: Emitter, x: Value) -> Value:
+    """f32 to E2M1 in a U32, nearest even, beyond the largest number (and NaN) the largest."""
+    magnitude = x.fabs()
+    size = magnitude.bitcast(U32)
+    rounded = size + 0x1F_FFFF + ((size >> 22) & 1)
+    normal = (rounded >> 22) - (126 << 1)
+    steps = e.select(magnitude < 1.0, magnitude, 0.0) * 2.0
+    code = e.select(magnitude < 1.0, e.call(F32, "rint", steps).to_int(U32), normal)
+    code = e.select(magnitude < 6.0, code, 7)
+    return code | (x.bitcast(U32) >> 28) & 8

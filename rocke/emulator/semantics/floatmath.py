@@ -9,8 +9,9 @@ subnormal arguments and results, as the hardware's do. Sources: AMD Instinct MI3
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from rocke.emulator.semantics.expr import F16, F32, F64, I32, I64, U32, Emitter, Type, Value
+from rocke.emulator.semantics.expr import F16, F32, F64, I32, I64, U16, U32, Emitter, Type, Value
 
 _EXPONENT = {16: 0x7C00, 32: 0x7F80_0000, 64: 0x7FF0_0000_0000_0000}
 _QUIET = {16: 0x0200, 32: 0x0040_0000, 64: 1 << 51}
@@ -43,6 +44,16 @@ def clamp_unit(value: Value, dx10_clamp: bool) -> Value:
     if not dx10_clamp:
         low = e.select(value.is_nan(), value, low)
     return e.select(low > 1.0, e.const(value.type, 1.0), low)
+
+
+def limit_overflow(e: Emitter, result: Value, sources: Sequence[Value]) -> Value:
+    """FP16_OVFL: an infinite f16 result of finite sources becomes the largest number."""
+    raw = result.bitcast(U16)
+    over = (raw & 0x7FFF).eq(0x7C00)
+    for source in sources:
+        if source.type.is_float:
+            over = over & (source.fabs() < math.inf)
+    return e.select(over, raw - 1, raw).bitcast(F16)
 
 
 def widen(value: Value) -> Value:

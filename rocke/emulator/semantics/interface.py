@@ -16,7 +16,7 @@ the table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
@@ -39,12 +39,14 @@ class UnknownInstruction(Exception):
 
 @dataclass(frozen=True)
 class FloatMode:
-    """The floating-point part of the MODE register, fixed when an instruction is lowered.
+    """The part of the MODE register that is fixed when an instruction is lowered.
 
     ``denormals_f32`` and ``denormals_f64_f16`` are the register's two-bit fields: bit 0 keeps
-    subnormal inputs, bit 1 keeps subnormal results. The default is what compilers set for CDNA
-    kernels: round to nearest even, all subnormals kept, IEEE and DX10_CLAMP on.
-    Source: AMD Instinct MI300 ISA guide, *Mode register*.
+    subnormal inputs, bit 1 keeps subnormal results. ``fp16_overflow`` (FP16_OVFL): an f16 or 8-bit
+    float result that overflows becomes the largest number. ``vgpr_index`` is what
+    ``s_set_gpr_idx_on`` chose: bits for sources 0-2 and the result, 0 when it is off. The default
+    is what compilers set for CDNA kernels: round to nearest even, all subnormals kept, IEEE and
+    DX10_CLAMP on. Source: AMD Instinct MI300 ISA guide, *Mode register*.
     """
 
     denormals_f32: int = 3
@@ -53,10 +55,12 @@ class FloatMode:
     round_f64_f16: int = 0
     dx10_clamp: bool = True
     ieee: bool = True
+    fp16_overflow: bool = False
+    vgpr_index: int = 0
 
     @classmethod
     def from_register(cls, mode: int) -> FloatMode:
-        """The mode held in the low 10 bits of a MODE register value."""
+        """The mode that a MODE register value holds (``vgpr_index`` is not there)."""
         return cls(
             round_f32=mode & 3,
             round_f64_f16=mode >> 2 & 3,
@@ -64,10 +68,11 @@ class FloatMode:
             denormals_f64_f16=mode >> 6 & 3,
             dx10_clamp=bool(mode >> 8 & 1),
             ieee=bool(mode >> 9 & 1),
+            fp16_overflow=bool(mode >> 23 & 1),
         )
 
     def register(self) -> int:
-        """The low 10 bits of the MODE register."""
+        """The value of the MODE register."""
         return (
             self.round_f32
             | self.round_f64_f16 << 2
@@ -75,12 +80,19 @@ class FloatMode:
             | self.denormals_f64_f16 << 6
             | int(self.dx10_clamp) << 8
             | int(self.ieee) << 9
+            | int(self.fp16_overflow) << 23
+            | int(self.vgpr_index != 0) << 27
         )
 
     @property
     def tag(self) -> str:
         """A short name for helper names; empty for the default."""
         return "" if self == FloatMode() else f"mode{self.register():x}"
+
+    @property
+    def plain(self) -> FloatMode:
+        """The mode without register indexing: what arithmetic depends on."""
+        return replace(self, vgpr_index=0)
 
 
 @dataclass(frozen=True)
@@ -203,4 +215,6 @@ def lower(inst: Instruction, arch: str, exec_full: bool, mode: FloatMode = Float
     function = _TABLE.get(inst.mnemonic)
     if function is None:
         raise UnknownInstruction(inst, "not in the semantics table")
+    if mode.vgpr_index and inst.mnemonic.startswith("v_") and inst.mnemonic != "v_mov_b32":
+        raise UnknownInstruction(inst, "only v_mov_b32 is supported with indexed registers")
     return function(inst, LoweringContext(arch, exec_full, mode))

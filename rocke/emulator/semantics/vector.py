@@ -19,7 +19,7 @@ from rocke.emulator import state
 from rocke.emulator.instruction import EXEC, VCC, Instruction, Operand
 from rocke.emulator.semantics.dpp import DPP_MODIFIERS, DppControl, dpp_control
 from rocke.emulator.semantics.expr import BOOL, F16, F32, F64, U32, Type, Value
-from rocke.emulator.semantics.floatmath import clamp_unit, flush_subnormal
+from rocke.emulator.semantics.floatmath import clamp_unit, flush_subnormal, limit_overflow
 from rocke.emulator.semantics.interface import (
     Arg,
     FloatMode,
@@ -58,6 +58,8 @@ class VectorOp:
     keeps_high: bool = False
     raw_float: bool = False
     """Sources and results are not flushed whatever the mode."""
+    divides: bool = False
+    """An infinite result is that of a division by zero, not an overflow."""
     by_arch: bool = False
     """The meaning looks at ``e.arch``."""
     packed: bool = False
@@ -149,7 +151,7 @@ def lower_vector(op: VectorOp, inst: Instruction, ctx: LoweringContext) -> Lower
         bool(inst.modifiers.get("clamp")),
         _omod(inst),
         masked,
-        ctx.mode,
+        ctx.mode.plain,
         ctx.arch if op.by_arch else "",
         dpp,
         sdwa_control(inst) if "sdwa" in inst.encoding else None,
@@ -257,6 +259,8 @@ def _build(variant: _Variant) -> Helper:
     outcome = meaning(loop.body, *values)
     outcomes = outcome if isinstance(outcome, tuple) else (outcome,)
     for type_, pointer, value in zip(op.results, pointers, outcomes, strict=True):
+        if type_ is F16 and variant.mode.fp16_overflow and not op.divides:
+            value = limit_overflow(loop.body, value, values)
         if value.type.ir != type_.ir:
             raise TypeError(f"{op.mnemonic}: result is {value.type.name}, not {type_.name}")
         if type_ is BOOL:
