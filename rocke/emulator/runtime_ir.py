@@ -331,6 +331,7 @@ def _run() -> str:
     return f"""
 define i32 @rk_run(ptr %L, ptr %T) nounwind {{
 entry:
+  call void @llvm.reset.fpenv()  ; a host library may have set flush-to-zero in our thread
 {_field("total", "%L", L_TOTAL)}
 {_field("gx", "%L", L_GROUPS_X)}
 {_field("gy", "%L", L_GROUPS_Y)}
@@ -428,6 +429,7 @@ finish:
 
 RUNTIME_IR = "\n".join(
     [
+        "declare void @llvm.reset.fpenv()",
         "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
         "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
         _find("read", state.READ_LO, state.READ_HI),

@@ -203,6 +203,62 @@ attributes #0 = { "amdgpu-flat-work-group-size"="1,64" }
 """
 
 
+PRIVATE = """
+define amdgpu_kernel void @private(ptr addrspace(1) %out, i32 %n) #0 {
+entry:
+  %a = alloca [40 x i32], addrspace(5)
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %g = call i32 @llvm.amdgcn.workgroup.id.x()
+  br label %fill
+fill:
+  %k = phi i32 [ 0, %entry ], [ %k1, %fill ]
+  %p = getelementptr [40 x i32], ptr addrspace(5) %a, i32 0, i32 %k
+  %v = mul i32 %k, %t
+  store volatile i32 %v, ptr addrspace(5) %p
+  %k1 = add i32 %k, 1
+  %more = icmp ult i32 %k1, %n
+  br i1 %more, label %fill, label %read
+read:
+  %i = urem i32 %t, %n
+  %q = getelementptr [40 x i32], ptr addrspace(5) %a, i32 0, i32 %i
+  %r = load volatile i32, ptr addrspace(5) %q
+  %b = shl i32 %g, 7
+  %o = add i32 %b, %t
+  %po = getelementptr i32, ptr addrspace(1) %out, i32 %o
+  store i32 %r, ptr addrspace(1) %po
+  ret void
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="128,128" }
+"""
+
+GENERIC = """
+@tile = internal addrspace(3) global [64 x i32] poison
+define amdgpu_kernel void @generic(ptr addrspace(1) %out, i32 %which) #0 {
+  %a = alloca [64 x i32], addrspace(5)
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %l = getelementptr [64 x i32], ptr addrspace(3) @tile, i32 0, i32 %t
+  %p = getelementptr [64 x i32], ptr addrspace(5) %a, i32 0, i32 %t
+  %lf = addrspacecast ptr addrspace(3) %l to ptr
+  %pf = addrspacecast ptr addrspace(5) %p to ptr
+  %g = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  %gf = addrspacecast ptr addrspace(1) %g to ptr
+  store volatile i32 1, ptr addrspace(3) %l
+  store volatile i32 2, ptr addrspace(5) %p
+  %s = add i32 %t, %which
+  %m = urem i32 %s, 3
+  %is0 = icmp eq i32 %m, 0
+  %is1 = icmp eq i32 %m, 1
+  %c = select i1 %is1, ptr %lf, ptr %pf
+  %d = select i1 %is0, ptr %gf, ptr %c
+  %v = load volatile i32, ptr %d
+  %w = add i32 %v, 10
+  store volatile i32 %w, ptr %gf
+  ret void
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="64,64" }
+"""
+
+
 @functools.cache
 def build(ir: str, arch: str) -> CodeObject:
     """Compile and link a kernel for ``arch``."""

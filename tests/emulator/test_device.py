@@ -1,6 +1,9 @@
+import ctypes
+import platform
 import struct
 import threading
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -94,6 +97,54 @@ def test_calls_of_functions(device):
     out = np.zeros(64, np.int32)
     run(device, kernels.CALL, (1, 1, 1), (64, 1, 1), device.wrap(out), 5)
     np.testing.assert_array_equal(out, np.arange(64) * 5 + 7)
+
+
+def test_scratch_memory_belongs_to_the_lane(device):
+    out = np.zeros(3 * 128, np.int32)
+    kernel = run(device, kernels.PRIVATE, (3, 1, 1), (128, 1, 1), device.wrap(out), 37)
+    t = np.arange(128)
+    assert kernel.info.scratch >= 160
+    np.testing.assert_array_equal(out.reshape(3, 128), np.tile(t * (t % 37), (3, 1)))
+
+
+def test_scratch_beyond_the_lane_is_reported(device):
+    out = device.wrap(np.zeros(128, np.int32))
+    fault = fault_of(run, device, kernels.PRIVATE, (1, 1, 1), (128, 1, 1), out, 100_000)
+    assert fault.report["kernel"] == "private"
+    assert_usable(device)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_flat_addresses_reach_every_memory(device, which):
+    out = np.full(64, 5, np.int32)
+    run(device, kernels.GENERIC, (1, 1, 1), (64, 1, 1), device.wrap(out), which)
+    source = (np.arange(64) + which) % 3
+    np.testing.assert_array_equal(out, 10 + np.array([5, 1, 2])[source])
+
+
+def test_subnormals_do_not_depend_on_the_calling_process(device):
+    """Flush-to-zero set by another library in the calling thread must not reach the kernel."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("sets the x86 control register")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    engine = llvm.create_lljit_compiler()
+    text = """
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+define void @set(ptr %p) { call void @llvm.x86.sse.ldmxcsr(ptr %p) ret void }"""
+    library = llvm.JITLibraryBuilder().add_ir(text).export_symbol("set").link(engine, "mxcsr")
+    set_mxcsr = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library["set"])
+    control = ctypes.c_uint32(0x9FC0)
+    a = np.full(64, 1e-42, np.float32)
+    out = np.zeros(64, np.float32)
+    buffers = [device.wrap(x) for x in (a, a, out)]
+    set_mxcsr(ctypes.addressof(control))
+    try:
+        run(device, kernels.ADD, (1, 1, 1), (64, 1, 1), *buffers, 64)
+    finally:
+        control.value = 0x1F80
+        set_mxcsr(ctypes.addressof(control))
+    np.testing.assert_array_equal(out.view(np.uint32), a.view(np.uint32) * 2)
 
 
 def test_counters_count_wave_instructions(device):
