@@ -33,6 +33,8 @@ def command(as_json: bool) -> int:
     outcomes: list[tuple[float, Outcome]] = []
     out = console()
     # The first compile pays for starting the worker process: leave that out of the times.
+    if not as_json:
+        out.print(f"Compiling for {', '.join(TARGETS)}; running on the emulated device")
     first = next(iter(FAMILIES.values()))
     compile_spec(first, first.make_spec(first.demo), next(iter(TARGETS)), cached=False)
     for arch in TARGETS:

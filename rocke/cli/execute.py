@@ -89,15 +89,7 @@ def run_problem(
     compile_seconds: float = 0.0,
 ) -> Outcome:
     """Launch once and compare every output with the float64 reference."""
-    launch = Launcher(
-        device,
-        code_object,
-        family.signature(spec),
-        grid=family.grid(spec),
-        block=family.block,
-        limits=family.limits(spec),
-        outputs=problem.outputs,
-    )
+    launch = Launcher.of_family(device, code_object, family, spec)
     start = time.perf_counter()
     launch(**problem.arguments)
     seconds = time.perf_counter() - start

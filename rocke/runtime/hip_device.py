@@ -78,6 +78,7 @@ class HipDevice:
         self.target: str = _text(properties.gcnArchName)
         self.arch = self.target.split(":")[0]
         self.name = f"{_text(properties.name)} ({self.target})"
+        # A stand-in for the HIP library says so in the device's name.
         self.emulated = "emulated" in self.name.lower()
 
     def allocate(self, nbytes: int) -> HipBuffer:

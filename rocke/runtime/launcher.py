@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,30 @@ from rocke.runtime.packing import (
     pack,
     parse_signature,
 )
+
+
+class LaunchRules(Protocol):
+    """What :meth:`Launcher.of_family` asks of a kernel family: see ``rocke.kernels.family``."""
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Work-items of a workgroup."""
+        ...
+
+    @property
+    def grid(self) -> Callable[[Any], tuple[int, int, int]]:
+        """Workgroups, of a spec."""
+        ...
+
+    @property
+    def signature(self) -> Callable[[Any], Sequence[SignatureItem]]:
+        """The kernel's signature, of a spec."""
+        ...
+
+    @property
+    def limits(self) -> Callable[[Any], Limits]:
+        """What must hold for the arguments, of a spec."""
+        ...
 
 
 class Launcher:
@@ -65,6 +89,20 @@ class Launcher:
         self._check_block()
         self.outputs = self._written(outputs)
         self.kernel = device.load(code_object, kernel)
+
+    @classmethod
+    def of_family(
+        cls, device: Device, code_object: CodeObject, family: LaunchRules, spec: Any
+    ) -> Launcher:
+        """The launcher of a spec's code object, by its family's rules; raises as ``Launcher``."""
+        return cls(
+            device,
+            code_object,
+            family.signature(spec),
+            grid=family.grid(spec),
+            block=family.block,
+            limits=family.limits(spec),
+        )
 
     def __call__(self, **arguments: Any) -> None:
         """Run the kernel once.

@@ -29,15 +29,8 @@ def family(request):
 def make_launcher(family, device=None):
     spec = family.make_spec(FIELDS)
     device = device or EmulatedDevice(ARCH)
-    launcher = Launcher(
-        device,
-        compile_kernel(family.build(spec, ARCH), ARCH),
-        family.signature(spec),
-        grid=family.grid(spec),
-        block=family.block,
-        limits=family.limits(spec),
-    )
-    return spec, launcher
+    code_object = compile_kernel(family.build(spec, ARCH), ARCH)
+    return spec, Launcher.of_family(device, code_object, family, spec)
 
 
 @pytest.fixture(scope="module")
