@@ -110,19 +110,23 @@ class Lds(GlobalMemory):
     def smem_load_vN(
         self,
         array: Value,
-        *index: Index,
+        index: Index,
+        *more: Operand,
         dtype: ScalarType | None = None,
         n: int = 1,
         align: int | None = None,
     ) -> Value:
         """``n`` consecutive elements from ``index`` on, as a vector (of one element for n = 1).
 
+        The indices of further dimensions may follow ``index`` instead of standing in a list.
         ``dtype`` repeats the array's element. ``align`` is the address's alignment in bytes,
         default the element's. Emits ``llvm.load`` (``ds_read_b128`` for 16 bytes).
         """
         op = "smem_load_vN"
         elem = self._same_element(op, self._smem(op, array).elem, dtype)
-        return self._load(op, self._element(op, array, index), self._vector_of(op, elem, n), align)
+        return self._load(
+            op, self._element(op, array, (index, *more)), self._vector_of(op, elem, n), align
+        )
 
     def smem_store_vN(
         self, array: Value, index: Index, value: Operand, n: int, *, align: int | None = None

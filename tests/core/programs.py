@@ -260,7 +260,7 @@ def lds(b: IRBuilder, p: SimpleNamespace) -> None:
     b.sync()
     keep(b, p.h, b.smem_load_vN(tile, [p.n, tid], dtype=F16, n=8))
     keep(b, p.h, b.smem_load_vN(tile, tid, p.n, n=4))
-    keep(b, p.y, b.smem_load_vN(mask, tid, dtype=I8, n=1))
+    keep(b, p.y, b.smem_load_vN(mask, index=tid, dtype=I8, n=1))
 
 
 @program("rocdl.raw.ptr.buffer.load.lds", "rocdl.s.waitcnt", "rocdl.s.barrier")
