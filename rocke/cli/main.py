@@ -9,7 +9,8 @@ import importlib
 import json
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -87,12 +88,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report = explain(error)
         if report is None:
             raise
-        _report(report, as_json="--json" in given)
+        _report(report, as_json="--json" in given, facts=getattr(error, "report", {}))
     else:
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _report(error: click.ClickException, *, as_json: bool) -> None:
+def _report(
+    error: click.ClickException,
+    *,
+    as_json: bool,
+    facts: Mapping[str, object] = MappingProxyType({}),
+) -> None:
     if isinstance(error, NoArgsIsHelpError):
         click.echo(error.format_message())
         sys.exit(USAGE)
@@ -100,7 +106,8 @@ def _report(error: click.ClickException, *, as_json: bool) -> None:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message = f"{message.rstrip('.')} (see {error.ctx.command_path} --help)"
     if as_json:
-        click.echo(json.dumps({"error": message}))
+        told = {"error": message, **({"report": dict(facts)} if facts else {})}
+        click.echo(json.dumps(told, default=str))
     click.echo(f"{click.style('error:', fg='red', bold=True)} {message}", err=True)
     sys.exit(error.exit_code)
 

@@ -9,7 +9,7 @@ from rocke.arch import TARGETS
 from rocke.cli import demo_command, execute, run_command
 from rocke.cli.execute import relative_error
 from rocke.kernels.registry import FAMILIES
-from rocke.runtime import DeviceError
+from rocke.runtime import DeviceError, KernelFault
 from rocke.runtime.hip_device import HipUnavailable
 
 SMALL = ("--demo", "-s", "head_size=32", "--device", "emulated")
@@ -138,6 +138,17 @@ def test_a_fault_of_the_device_is_one_line(rocke, monkeypatch):
     monkeypatch.setattr(run_command, "run_problem", broken)
     result = rocke("run", "vsa", *SMALL)
     assert (result.code, result.error) == (1, "launch of k: it faulted")
+
+
+def test_what_is_known_of_a_fault_is_in_the_json(rocke, monkeypatch):
+    def broken(*arguments, **keywords):
+        raise KernelFault("kernel k: bad address", {"address": 4096, "lanes": [3]})
+
+    monkeypatch.setattr(run_command, "run_problem", broken)
+    result = rocke("run", "vsa", *SMALL, "--json")
+    assert result.code == 1
+    expected = {"error": "kernel k: bad address", "report": {"address": 4096, "lanes": [3]}}
+    assert result.json == expected
 
 
 class Gpu:
