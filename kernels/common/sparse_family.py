@@ -28,6 +28,8 @@ from .sparse_spec import JengaSparseSpec, SparseGeometry, VsaSparseSpec
 TOLERANCES = {"f16": 1e-3, "bf16": 8e-3}
 """Accepted norm(out - ref) / norm(ref): about two roundings of P and O to the type."""
 
+ELEMENT_BYTES = 2
+
 _SHAPE_FIELDS = ("head_size", "num_query_heads", "num_kv_heads")
 _COMMON_FIELDS = ("dtype", "mask_mode")
 
@@ -64,20 +66,22 @@ def _assemble(spec_type: type, values: Mapping[str, Any]) -> Any:
 
 def _limits(spec: SparseGeometry, pattern: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     shape = spec.common.shape
-
-    def tensor(name: str, length: str, heads: int) -> dict[str, Any]:
-        strides = (length, f"stride_{name}_token"), (heads, f"stride_{name}_head")
-        return {"access": (*strides, (shape.head_size, 1)), "align": 16}
-
-    return {
-        "seqlen_q": (1, spec.seqlen_q),
-        "seqlen_k": (1, spec.seqlen_k),
-        "Q": tensor("q", "seqlen_q", shape.num_query_heads),
-        "K": tensor("k", "seqlen_k", shape.num_kv_heads),
-        "V": tensor("v", "seqlen_k", shape.num_kv_heads),
-        "O": tensor("o", "seqlen_q", shape.num_query_heads),
-        **{name: {"shape": size} for name, size in pattern.items()},
+    tensors = {
+        "Q": (spec.seqlen_q, "seqlen_q", shape.num_query_heads),
+        "K": (spec.seqlen_k, "seqlen_k", shape.num_kv_heads),
+        "V": (spec.seqlen_k, "seqlen_k", shape.num_kv_heads),
+        "O": (spec.seqlen_q, "seqlen_q", shape.num_query_heads),
     }
+    limits: dict[str, Any] = {"seqlen_q": (1, spec.seqlen_q), "seqlen_k": (1, spec.seqlen_k)}
+    for name, (rows, length, heads) in tensors.items():
+        token, head = f"stride_{name.lower()}_token", f"stride_{name.lower()}_head"
+        access = ((length, token), (heads, head), (shape.head_size, 1))
+        limits[name] = {"access": access, "align": 16}
+        # The last tile's rows are addressed within 32 bits. Rows of O must not overlap: the end of
+        # the last one is what keeps the rows past it from being written.
+        lowest = shape.head_size if name == "O" else 0
+        limits[token] = (lowest, (2**32 - 1) // (ELEMENT_BYTES * (rows + MFMA_ATTN_BLOCK_M)))
+    return limits | {name: {"shape": size} for name, size in pattern.items()}
 
 
 def _jenga_limits(spec: JengaSparseSpec) -> dict[str, Any]:

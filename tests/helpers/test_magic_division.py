@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocke.compiler import compile_kernel
 from rocke.core.ir import I32, IRBuilder, ptr
+from rocke.emulator import EmulatedDevice
 from rocke.helpers.transforms import calculate_magic_numbers, divide, do_magic_division
+from rocke.runtime import Launcher
 
 LARGEST = 2**31 - 1
 EDGE_DIVISORS = sorted(
@@ -66,6 +69,36 @@ def emitted(d):
     b.global_store(out, 0, divide(b, n, d))
     b.ret()
     return b.kernel.mlir
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+def test_exact_on_the_device(arch):
+    """Many divisors in one kernel: row i of the output holds n // divisors[i]."""
+    divisors = [1, 2, 3, 5, 7, 16, 24, 48, 60, 63, 64, 65, 641, 4097, 65535, 10**9, LARGEST, 2**31]
+    b = IRBuilder("divisions")
+    out = b.param("out", ptr(I32), writeonly=True)
+    given = b.param("n", ptr(I32), readonly=True)
+    b.kernel.attributes["max_workgroup_size"] = 64
+    index = b.add(b.mul(b.block_id_x(), 64), b.thread_id_x())
+    n = b.global_load(given, index)
+    dividends = np.unique(np.concatenate([edge_dividends(d) for d in divisors]))
+    groups = -(-len(dividends) // 64)
+    dividends = np.resize(dividends, groups * 64).astype(np.int32)
+    for i, d in enumerate(divisors):
+        b.global_store(out, b.add(index, i * len(dividends)), divide(b, n, d))
+    b.ret()
+    results = np.full((len(divisors), len(dividends)), -1, np.int32)
+    launcher = Launcher(
+        EmulatedDevice(arch),
+        compile_kernel(b.kernel, arch, cache=None),
+        b.kernel.signature(),
+        grid=(groups, 1, 1),
+        block=(64, 1, 1),
+    )
+    launcher(out=results, n=dividends)
+    expected = [dividends.astype(np.int64) // d for d in divisors]
+    assert np.array_equal(results, expected)
 
 
 def test_a_power_of_two_is_a_shift():

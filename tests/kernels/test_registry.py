@@ -1,0 +1,92 @@
+"""Families: flat fields to specs and back, and what they say about a launch."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from rocke.kernels.registry import FAMILIES, REQUIRED, SpecError, family
+from rocke.runtime.limits import check_array, check_limits_declaration
+from rocke.runtime.packing import parse_signature
+
+
+@pytest.fixture(params=list(FAMILIES))
+def each(request):
+    return FAMILIES[request.param]
+
+
+def test_families_are_found_by_name(each):
+    assert family(each.name) is each
+    with pytest.raises(ValueError, match="unknown family 'gemm': expected one of jenga"):
+        family("gemm")
+
+
+def test_demo_is_a_valid_spec_of_each_target(each):
+    spec = each.make_spec(each.demo)
+    for arch in ("gfx90a", "gfx942", "gfx950"):
+        assert each.validate(spec, arch) == (True, "ok")
+
+
+def test_flat_fields_round_trip(each):
+    spec = each.make_spec(each.demo)
+    assert isinstance(spec, each.spec_type)
+    flat = each.flatten(spec)
+    assert sorted(flat) == sorted(f.name for f in each.fields)
+    assert each.make_spec(flat) == spec
+
+
+def test_defaults_are_those_of_the_spec(each):
+    spec = each.make_spec(each.demo)
+    declared = {f.name: f.default for f in dataclasses.fields(spec)}
+    for f in each.fields:
+        if f.name in declared and not f.required:
+            assert f.default == declared[f.name]
+        assert f.help
+        if f.required:
+            assert f.default is REQUIRED
+        elif f.choices:
+            assert f.default in f.choices
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"block": 3}, "unknown field 'block' .fields: head_size"),
+        ({"head_size": None}, "field 'head_size' is None, expected int"),
+        ({"head_size": 64.0}, "field 'head_size' is 64.0, expected int"),
+        ({"seqlen_q": True}, "field 'seqlen_q' is True, expected int"),
+        ({"dtype": 16}, "field 'dtype' is 16, expected str"),
+    ],
+)
+def test_wrong_fields_are_named(each, changes, message):
+    with pytest.raises(SpecError, match=message):
+        each.make_spec({**each.demo, **changes})
+
+
+def test_missing_fields_are_named(each):
+    with pytest.raises(
+        SpecError, match="missing field 'head_size'; missing field 'num_query_heads'"
+    ):
+        each.make_spec({})
+
+
+def test_limits_fit_the_signature_and_the_problems(each):
+    spec = each.make_spec(each.demo)
+    limits = each.limits(spec)
+    types = parse_signature(each.signature(spec))
+    check_limits_declaration(types, limits)
+    for layout in ("token", "head"):
+        given = each.make_problem(spec, np.random.default_rng(0), layout=layout).arguments
+        values = {n: v for n, v in given.items() if not types[n].pointer}
+        for name, value in given.items():
+            if types[name].pointer:
+                check_array(name, value, limits, values)
+            elif name in limits:
+                assert limits[name][0] <= value <= limits[name][1]
+
+
+def test_dense_count(each):
+    spec = each.make_spec({**each.demo, "head_size": 64, "seqlen_q": 32, "seqlen_k": 128})
+    tiles = spec.common.shape.num_query_heads * 2 * 8
+    assert each.matrix_instructions(spec, "gfx942") == tiles * (4 + 4)
+    assert each.matrix_instructions(spec, "gfx950") == tiles * (2 + 4)
