@@ -119,9 +119,7 @@ def is_valid_block_sparse_spec(
     if not ok:
         return False, reason
     facts: Target = target(arch)
-    return check_settings(
-        spec.resolve(arch), facts, spec.head_size, spec.block_q, spec.block_k
-    )
+    return check_settings(spec.resolve(arch), facts, spec.head_size, spec.block_q, spec.block_k)
 
 
 def block_sparse_attention_grid(
@@ -186,5 +184,3 @@ def parameters(
     if spec.row_order:
         scalars("i64", "stride_order_batch", "stride_order_head")
     return found
-
-

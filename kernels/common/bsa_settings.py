@@ -1,0 +1,136 @@
+"""How the block-sparse attention kernel is laid out on a target, and the table of defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rocke.arch import Target
+from rocke.helpers.spec import check_choice, check_int, first_reason
+
+WAVE_SIZE = 64
+ELEMENT_BYTES = 2
+"""f16 and bf16."""
+REGISTER_STAGED_LDS = 32 * 1024
+"""LDS of a workgroup where K and V come through registers: two workgroups a compute unit."""
+
+
+@dataclass(frozen=True)
+class BlockSparseSettings:
+    """One layout of the kernel.
+
+    A workgroup has ``waves_q * waves_k`` waves: ``waves_q`` of them take ``wave_rows`` query rows
+    each (32: 32x32 matrix instructions, 16: 16x16), and ``waves_k`` groups of them share the key
+    tiles of the list among themselves and merge at the end. A step of a group takes ``tile_k``
+    keys. ``buffers``: copies of K and V in LDS; 2 or more are filled by direct copies, 1 through
+    registers, where the target has no 16-byte direct copies.
+    """
+
+    wave_rows: int
+    waves_q: int
+    waves_k: int
+    tile_k: int
+    buffers: int
+
+    TAGS: ClassVar[tuple[str, ...]] = ("R", "WQ", "WK", "T", "B")
+    """What stands before each field in the kernel's name."""
+
+    @property
+    def rows(self) -> int:
+        """Query rows of a workgroup."""
+        return self.wave_rows * self.waves_q
+
+    @property
+    def work_items(self) -> int:
+        """Size of the workgroup."""
+        return WAVE_SIZE * self.waves_q * self.waves_k
+
+    def lds_bytes(self, head_size: int) -> int:
+        """LDS that K and V take, in bytes."""
+        return 2 * self.waves_k * self.buffers * self.tile_bytes(head_size)
+
+    def tile_bytes(self, head_size: int) -> int:
+        """LDS of one tile of K or V: whole 16-byte pieces of every lane of a group."""
+        piece = 16 * WAVE_SIZE * self.waves_q
+        return -(-self.tile_k * head_size * ELEMENT_BYTES // piece) * piece
+
+
+def default_settings(
+    facts: Target, head_size: int, block_q: int, block_k: int
+) -> BlockSparseSettings:
+    """The table's choice.
+
+    - 32 rows a wave read each byte of K and V from LDS half as often as 16, and 16-row waves would
+      be bound by LDS; 16 where a size is no multiple of 32, so that no product is padded.
+    - ``tile_k`` 64: the loop's own instructions are a tenth of the work, and scores take 32
+      registers. Smaller where LDS is: a tile of K and V takes ``4 * tile_k * head_size`` bytes.
+    - Up to 4 waves share a tile. With 64 query rows there are two: on gfx950 two such groups split
+      the list, so that 4 waves fill the 4 SIMDs from one list; elsewhere LDS has room for a
+      second workgroup instead.
+    """
+    sizes = (head_size, block_q, block_k)
+    wave_rows = 32 if all(size % 32 == 0 for size in sizes) else 16
+    direct = 16 in facts.direct_lds_bytes
+    row_waves = min(4, block_q // wave_rows)
+    # Equal shares where the waves do not divide the block: 5 row tiles are 3 + 2, not 4 + 1.
+    workgroups = -(-(block_q // wave_rows) // row_waves)
+    waves_q = -(-(block_q // wave_rows) // workgroups)
+    waves_k = 2 if direct and waves_q <= 2 else 1
+    tile_limit = 64 if direct else min(64, REGISTER_STAGED_LDS // (2 * ELEMENT_BYTES * head_size))
+    tiles = range(wave_rows, min(tile_limit, block_k) + 1, wave_rows)
+    buffers = 2 if direct else 1
+
+    def settings(tile_k: int, groups: int) -> BlockSparseSettings:
+        return BlockSparseSettings(wave_rows, waves_q, groups, tile_k, buffers)
+
+    tile_k = max((t for t in tiles if block_k % t == 0), default=wave_rows)
+    while waves_k > 1 and settings(tile_k, waves_k).lds_bytes(head_size) > facts.lds_bytes:
+        waves_k -= 1
+    return settings(tile_k, waves_k)
+
+
+def check_settings(
+    s: BlockSparseSettings, facts: Target, head_size: int, block_q: int, block_k: int
+) -> tuple[bool, str]:
+    """Whether the kernel can be laid out so; returns ``(ok, reason)``."""
+    if not isinstance(s, BlockSparseSettings):
+        return False, f"settings is {s!r}, expected BlockSparseSettings or None"
+    direct = 16 in facts.direct_lds_bytes
+    ok, reason = first_reason(
+        check_choice("settings.wave_rows", s.wave_rows, (16, 32)),
+        check_int("settings.waves_q", s.waves_q, 1, 8),
+        check_int("settings.waves_k", s.waves_k, 1, 2),
+        check_int("settings.buffers", s.buffers, 2 if direct else 1, 3 if direct else 1),
+    )
+    if not ok:
+        return False, f"{reason} (on {facts.name})"
+    for name, size in (("head_size", head_size), ("block_k", block_k), ("tile_k", s.tile_k)):
+        if size % s.wave_rows:
+            return False, (
+                f"{name} is {size}, expected a multiple of settings.wave_rows ({s.wave_rows})"
+            )
+    ok, reason = first_reason(
+        check_int("settings.tile_k", s.tile_k, s.wave_rows, block_k, multiple_of=s.wave_rows)
+    )
+    if not ok:
+        return False, reason
+    if block_k % s.tile_k:
+        return False, f"settings.tile_k is {s.tile_k}, expected a divisor of block_k ({block_k})"
+    if block_q % s.wave_rows:
+        return False, (
+            f"block_q is {block_q}, expected a multiple of settings.wave_rows ({s.wave_rows})"
+        )
+    if s.rows > block_q:
+        return False, (
+            f"settings.waves_q is {s.waves_q}: {s.rows} rows a workgroup, expected at most "
+            f"block_q ({block_q})"
+        )
+    if s.work_items > facts.max_workgroup_size:
+        return False, f"settings need {s.work_items} work-items, expected at most 1024"
+    limit = facts.lds_bytes
+    if s.lds_bytes(head_size) > limit:
+        return False, (
+            f"settings.tile_k {s.tile_k} with head_size {head_size} needs "
+            f"{s.lds_bytes(head_size)} bytes of LDS; {facts.name} has {limit}"
+        )
+    return True, "ok"
