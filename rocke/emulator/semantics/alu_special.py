@@ -112,7 +112,8 @@ _INDEX_ON = Helper(
 @lowering("s_set_gpr_idx_on")
 def _index_on(inst: Instruction, ctx: LoweringContext) -> Lowered:
     """M0[7:0] = index, M0[15:12] = which operands are indexed."""
-    which = inst.operands[1].value & 15
+    # The decoder gives the low 16 bits of the instruction; the choice is in its source 1 field.
+    which = inst.operands[1].value >> 8 & 15
     if which not in (1, 8, 9):
         raise UnknownInstruction(inst, "only source 0 and the result can be indexed")
     args = (
