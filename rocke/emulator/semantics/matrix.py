@@ -23,7 +23,8 @@ from rocke.emulator.semantics.interface import (
     register,
 )
 from rocke.emulator.semantics.matrix_forms import F8F6F4_FORMATS, MATRIX_FORMS, MatrixForm
-from rocke.emulator.semantics.matrix_kernel import MatrixOptions, matrix_helper
+from rocke.emulator.semantics.matrix_kernel import matrix_helper
+from rocke.emulator.semantics.matrix_options import MatrixOptions
 
 _MODIFIERS = frozenset({"cbsz", "abid", "blgp", "neg"})
 

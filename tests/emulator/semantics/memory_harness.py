@@ -32,7 +32,7 @@ def aligned(size: int, align: int = 64) -> np.ndarray:
 @cache
 def _target_machine() -> llvm.TargetMachine:
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1
     )
 
 
@@ -46,7 +46,7 @@ def compile_ir(text: str, symbol: str) -> int:
         module = llvm.parse_assembly(text)
         module.triple = tm.triple
         module.verify()
-        builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=3))
+        builder = llvm.create_pass_builder(tm, llvm.create_pipeline_tuning_options(speed_level=1))
         builder.getModulePassManager().run(module, builder)
         engine = llvm.create_mcjit_compiler(module, tm)
         engine.finalize_object()

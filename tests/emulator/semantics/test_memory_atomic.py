@@ -107,10 +107,19 @@ def check(wave, cells, index, size, model, data, text, result=None):
         )
 
 
+OTHER_SPACES = ("swap", "smax_x2", "add_f64", "pk_add_bf16")
+"""Flat and buffer share the operations with global: some of them are enough."""
+
+
+@pytest.mark.normal
 @pytest.mark.parametrize("returns", [False, True])
-@pytest.mark.parametrize("space", ["global", "flat", "buffer"])
-@pytest.mark.parametrize(("name", "model", "size", "type_"), GLOBAL, ids=[g[0] for g in GLOBAL])
-def test_vector_memory(name, model, size, type_, space, returns):
+@pytest.mark.parametrize(
+    ("space", "name"),
+    [("global", g[0]) for g in GLOBAL]
+    + [(space, name) for space in ("flat", "buffer") for name in OTHER_SPACES],
+)
+def test_vector_memory(space, name, returns):
+    model, size, type_ = next(g[1:] for g in GLOBAL if g[0] == name)
     rng = np.random.default_rng(1)
     unsigned = {4: np.uint32, 8: np.uint64}[size]
     for mask in MASKS if space == "global" else MASKS[:1]:
@@ -151,6 +160,7 @@ LDS = [
 ]
 
 
+@pytest.mark.normal
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize(("mnemonic", "name", "kind"), LDS)

@@ -101,6 +101,7 @@ def address_text(mode: str) -> str:
     return registers(10, count) if count else "off"
 
 
+@pytest.mark.normal
 @pytest.mark.parametrize("mask", [FULL, SOME])
 @pytest.mark.parametrize("mode", ["", "offen", "idxen", "idxen offen"])
 @pytest.mark.parametrize("descriptor", PLAIN, ids=str)
