@@ -2,7 +2,7 @@
 
 Limits are plain data, so kernel families need not import the runtime. They map argument names to
 
-- ``(low, high)`` for a value: both ends are allowed;
+- ``(low, high)`` or ``(low, high, multiple_of)`` for a value: both ends are allowed;
 - a mapping for a pointer, with any of
 
   - ``"shape"``: a tuple; the array must be C-contiguous and have exactly this shape. An entry is
@@ -50,18 +50,25 @@ def check_limits_declaration(types: Mapping[str, ArgumentType], limits: Limits) 
             for reference in _references(limit):
                 if reference not in types or types[reference].pointer:
                     raise ArgumentError(f"limits of {name!r}: {reference!r} is no value argument")
-        elif not (isinstance(limit, tuple) and len(limit) == 2):
-            raise ArgumentError(f"limits of {name!r}: {limit!r}, expected (low, high)")
+        elif not (isinstance(limit, tuple) and len(limit) in (2, 3)):
+            raise ArgumentError(
+                f"limits of {name!r}: {limit!r}, expected (low, high) or (low, high, multiple_of)"
+            )
 
 
 def check_value(name: str, value: int | float, limits: Limits) -> None:
-    """Refuse a value outside its limits; raises :class:`ArgumentError`."""
+    """Refuse a value outside its limits or steps; raises :class:`ArgumentError`."""
     if name in limits:
-        low, high = limits[name]
+        low, high, *step = limits[name]
         if not low <= value <= high:
             raise ArgumentError(
                 f"argument {name!r}: {value} is outside what this kernel was built for "
                 f"({low} to {high})"
+            )
+        if step and value % step[0]:
+            raise ArgumentError(
+                f"argument {name!r}: {value} is not a multiple of {step[0]}, which this kernel's "
+                "loads need"
             )
 
 

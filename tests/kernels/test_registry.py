@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rocke.kernels.registry import FAMILIES, REQUIRED, SpecError, family
-from rocke.runtime.limits import check_array, check_limits_declaration
-from rocke.runtime.packing import parse_signature
+from rocke.runtime.limits import check_array, check_limits_declaration, check_value
+from rocke.runtime.packing import ArgumentError, parse_signature
 
 
 @pytest.fixture(params=list(FAMILIES))
@@ -81,8 +81,30 @@ def test_limits_fit_the_signature_and_the_problems(each):
         for name, value in given.items():
             if types[name].pointer:
                 check_array(name, value, limits, values)
-            elif name in limits:
-                assert limits[name][0] <= value <= limits[name][1]
+            else:
+                check_value(name, value, limits)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("seqlen_q", 257, "257 is outside what this kernel was built for .1 to 256"),
+        ("seqlen_k", 0, "0 is outside what this kernel was built for .1 to 1280"),
+        ("stride_q_token", 132, "132 is not a multiple of 8"),
+        ("stride_k_head", 4, "4 is not a multiple of 8"),
+        ("stride_o_token", 64, "64 is outside what this kernel was built for .128 to"),
+        (
+            "stride_v_token",
+            2**31 - 8,
+            "2147483640 is outside what this kernel was built for .0 to 1657008",
+        ),
+        ("stride_v_head", -8, "-8 is outside"),
+    ],
+)
+def test_values_that_a_launch_refuses(each, name, value, message):
+    limits = each.limits(each.make_spec(each.demo))
+    with pytest.raises(ArgumentError, match=f"argument '{name}': {message}"):
+        check_value(name, value, limits)
 
 
 def test_dense_count(each):

@@ -114,7 +114,7 @@ def short(array):
         ("Q", lambda a: np.asfortranarray(a), "argument 'Q': the last dimension is not contig"),
         ("K", short, "argument 'K': an array of shape .* reaches element"),
         ("O", lambda a: short(a), "argument 'O': an array of shape .* reaches element"),
-        ("stride_k_token", lambda n: n + 1, "argument 'K': .*stride_k_token = "),
+        ("stride_k_token", lambda n: n + 8, "argument 'K': .*stride_k_token = "),
         ("seqlen_q", lambda n: n + 16, r"'seqlen_q': 80 is outside .* \(1 to 64\)"),
         ("seqlen_k", lambda n: 0, r"'seqlen_k': 0 is outside .* \(1 to 320\)"),
         ("scale_log2", lambda x: None, "'scale_log2': None .*expected a number"),
