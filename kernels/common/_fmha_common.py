@@ -83,12 +83,12 @@ class FmhaKernelBuilder:
         self.kernel.attributes["max_workgroup_size"] = n
         self.kernel.attributes["required_workgroup_size"] = (n, 1, 1)
 
-    def add_tensor(self, name: str, *, readonly: bool = False, writeonly: bool = False) -> Value:
+    def add_tensor(self, name: str, readonly: bool = False, writeonly: bool = False) -> Value:
         """Add a pointer to elements of the spec's type, 16-byte aligned."""
         return self._add_pointer(name, self.common.dtype, readonly, writeonly, 16)
 
     def add_ptr(
-        self, name: str, *, dtype: str, readonly: bool = False, align: int | None = None
+        self, name: str, dtype: str, readonly: bool = False, align: int | None = None
     ) -> Value:
         """Add a pointer to ``dtype`` (``"i8"``, ``"i32"``, ...) elements, ``align`` in bytes."""
         return self._add_pointer(name, dtype, readonly, False, align)

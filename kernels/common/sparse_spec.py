@@ -12,8 +12,8 @@ from rocke.helpers.spec import check_choice, check_int, check_name, first_reason
 from ._fmha_common import FmhaCommonSpec, validate_common_spec
 from .fmha_arch import validate_fmha_mfma_atom
 
-MAX_SIZE = 2**31 - 1
-"""Rows, keys and elements of the pattern are counted in i32."""
+MAX_SIZE = 2**31 - 64
+"""Rows, keys and elements of the pattern are counted in i32, with room for a loop's last step."""
 
 
 class SparseGeometry:

@@ -187,7 +187,7 @@ class _Shape:
         size = b.const_i32(NO_BOUND)
         if rows is not None:
             span = b.add(b.mul(b.sub(rows, 1), stride_token), self.head_size)
-            size = b.mul(span, self.elem.bytes)
+            size = b.mul(b.smax(span, 0), self.elem.bytes)
         return _Rows(b, b.buffer_rsrc(pointer, size), stride_token, self.elem)
 
     def key(self, kt: Value, r: int) -> Value:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rocke.runtime import Launcher
 from tests.kernels.sparse_runs import attended, check, kernel, launch, problem
 from tests.kernels.sparse_specs import ARCHS, jenga, vsa
 
@@ -170,3 +171,19 @@ def test_negative_scale(family):
     given = problem(spec, "gfx950", 12, pattern="all")
     arguments = {**given.arguments, "scale_log2": -1.5}
     check(spec, "gfx950", type(given)(arguments, given.outputs))
+
+
+@both
+def test_lengths_of_zero_do_no_harm(family):
+    """The launcher refuses them; a kernel launched without its limits still stays in bounds."""
+    spec = FAMILIES[family](32, 256, block_q=16)
+    made = kernel(spec, "gfx950")
+    code_object = made.launcher.kernel.code_object
+    unlimited = Launcher(
+        made.device, code_object, made.family.signature(spec), grid=(2, 2, 1), block=(64, 1, 1)
+    )
+    given = problem(spec, "gfx950", 13, pattern="all")
+    unlimited(**{**given.arguments, "seqlen_q": 0})
+    assert np.isnan(given.arguments["O"]).all()
+    unlimited(**{**given.arguments, "seqlen_k": 0})
+    assert (given.arguments["O"] == 0).all()

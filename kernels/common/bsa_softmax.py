@@ -1,0 +1,155 @@
+"""Online softmax, base 2, that rescales only when it must.
+
+A lane holds scores of one query row. The row's reference ``m`` need not be its maximum: weights
+``2**(scale (s - m))`` are exact in range as long as no score exceeds ``m`` by more than
+:data:`SLACK` in log2. So the common path only checks that no row of the wave has outgrown its
+``m``, in-lane and without an exchange between lanes; when one has, the whole wave takes the new
+maxima and rescales. Row sums stay partial, a share in each lane group, until the end.
+
+Method: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018); the lazy rescale
+is FlashAttention 4's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rocke.core.ir import BF16, F16, F32, IRBuilder, Value, vec
+
+from .bsa_shape import Shape
+
+LOWEST = -3.4028234663852886e38
+"""The least finite f32: a maximum over nothing."""
+SLACK = 8.0
+"""How far, in log2, scores may exceed the reference: weights up to 256, exact enough in f16."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the loop over key tiles carries (f32): of the lane's row, and its output.
+
+    ``reference`` is m, unscaled; ``offset`` is ``-scale m``; ``limit`` the score from which on the
+    row must be rescaled; ``total`` the lane's share of the row sum; ``output`` the O^T registers.
+    """
+
+    reference: Value
+    offset: Value
+    limit: Value
+    total: Value
+    output: tuple[Value, ...]
+
+    @staticmethod
+    def start(b: IRBuilder, shape: Shape, scale: Value) -> State:
+        """Before any key. The offset is finite for every scale."""
+        offset = b.fmin(b.fmul(scale, -LOWEST), -LOWEST)
+        zero = b.zero_vec(F32, shape.atoms.registers)
+        lowest, none = b.const_f32(LOWEST), b.const_f32(float("-inf"))
+        return State(lowest, offset, none, b.const_f32(0.0), (zero,) * shape.output_tiles)
+
+    @staticmethod
+    def of(values: Sequence[Value]) -> State:
+        """The inverse of :meth:`values`."""
+        reference, offset, limit, total, *output = values
+        return State(reference, offset, limit, total, tuple(output))
+
+    def values(self) -> list[Value]:
+        """As a flat list, for loops and branches."""
+        return [self.reference, self.offset, self.limit, self.total, *self.output]
+
+
+class Softmax:
+    """The softmax stages of one kernel; ``scale`` (f32) turns scores into log2 units."""
+
+    def __init__(self, b: IRBuilder, shape: Shape, scale: Value) -> None:
+        self.b, self.shape, self.scale = b, shape, scale
+        self.slack = b.fmul(b.rcp_fast(scale), SLACK)
+
+    def grow(self, state: State, scores: Sequence[Value]) -> State:
+        """Rescale the state to the scores' maxima, if any row of the wave has outgrown its own."""
+        b = self.b
+        highest = _highest(b, scores)
+        old = state.values()
+        branch = b.scf_if(b.wave_any(b.fcmp("ogt", highest, state.limit)), [v.type for v in old])
+        with branch:
+            b.scf_yield(*self._rescaled(state, highest).values())
+        with branch.orelse():
+            b.scf_yield(*old)
+        return State.of(branch.results)
+
+    def _rescaled(self, state: State, highest: Value) -> State:
+        b = self.b
+        row = across_groups(b, self.shape, highest, b.fmax)
+        reference = b.fmax(state.reference, row)
+        offset = b.fneg(b.fmul(reference, self.scale))
+        factor = b.exp2_fast(b.fsub(offset, state.offset))
+        factors = b.vec_splat(factor, self.shape.atoms.registers)
+        return State(
+            reference,
+            offset,
+            b.fadd(reference, self.slack),
+            b.fmul(state.total, factor),
+            tuple(b.fmul(o, factors) for o in state.output),
+        )
+
+    def weights(
+        self, state: State, scores: Sequence[Value], takes_part: Sequence[Value] | None
+    ) -> tuple[State, list[Value]]:
+        """The weights as operands of the second product, and the state with them summed.
+
+        A key that takes no part (i1 for each score) weighs 0, whatever its score.
+        """
+        b, zero = self.b, self.b.const_f32(0.0)
+        plain = [b.exp2_fast(b.fma(s, self.scale, state.offset)) for s in scores]
+        if takes_part is not None:
+            plain = [b.select(t, p, zero) for t, p in zip(takes_part, plain, strict=True)]
+        pairs = [self._pack(*plain[i : i + 2]) for i in range(0, len(plain), 2)]
+        total = self._sum(state.total, plain, pairs)
+        chunks = self.shape.atoms.chunks(self.shape.key_quads)
+        operands = [b.vec_concat(*pairs[2 * q : 2 * q + width // 2]) for q, width in chunks]
+        summed = State(state.reference, state.offset, state.limit, total, state.output)
+        return summed, operands
+
+    def _pack(self, low: Value, high: Value) -> Value:
+        """Two weights as a pair of elements.
+
+        f16 without a packed conversion to nearest is cut: numerator and row sum alike, since the
+        sum is of the cut weights.
+        """
+        b, elem = self.b, self.shape.elem
+        if self.shape.facts.has_cvt_pk_bf16_f32:
+            return b.cast_f32_to(b.vec_pack([low, high]), vec(elem, 2))
+        if elem == F16:
+            return b.cvt_pkrtz_f16_f32(low, high)
+        return b.cvt_pk_bf16_f32_fast(low, high)
+
+    def _sum(self, total: Value, plain: Sequence[Value], pairs: Sequence[Value]) -> Value:
+        b, elem = self.b, self.shape.elem
+        if elem == BF16 and not self.shape.facts.has_cvt_pk_bf16_f32:
+            for weight in plain:
+                total = b.fadd(total, weight)
+            return total
+        ones = b.const(vec(elem, 2), 1.0)
+        for pair in pairs:
+            total = b.dot2(pair, ones, total)
+        return total
+
+
+def _highest(b: IRBuilder, scores: Sequence[Value]) -> Value:
+    """The greatest score, three at a time."""
+    highest, rest = scores[0], list(scores[1:])
+    while len(rest) >= 2:
+        highest = b.fmax3(highest, rest.pop(0), rest.pop(0))
+    return b.fmax(highest, rest[0]) if rest else highest
+
+
+def across_groups(b: IRBuilder, shape: Shape, value: Value, combine: object) -> Value:
+    """A row's value combined over the lane groups that hold shares of it; each lane gets it."""
+    assert callable(combine)
+    if shape.facts.has_permlane32_swap:
+        value = combine(*b.permlane32_swap(value, value))
+    else:
+        value = combine(value, b.warp_shuffle_xor(value, 32))
+    if shape.atoms.groups == 4:
+        value = combine(value, b.warp_shuffle_xor(value, 16))
+    return value
