@@ -70,7 +70,8 @@ def _div_scale(f: _Format) -> Callable[..., Any]:
         """``x`` is the denominator or the numerator; the mask asks div_fmas to scale back."""
         d_exponent, n_exponent = _exponent(f, denominator), _exponent(f, numerator)
         reciprocal_tiny = _is_subnormal(f, 1.0 / denominator)
-        quotient_tiny = _is_subnormal(f, numerator / denominator)
+        # A quotient that underflows to zero counts as well (zero operands are ruled out below).
+        quotient_tiny = (numerator / denominator).fabs() < f.smallest
         is_denominator = x.eq(denominator)
         is_numerator = x.eq(numerator)
         up, down = x * 2.0**f.scale, x * 2.0**-f.scale
@@ -125,6 +126,8 @@ def _div_fixup(e: Emitter, quotient: Value, denominator: Value, numerator: Value
     magnitude = fm.narrow_float(magnitude, t).bitcast(t.unsigned)
     inf_bits = {16: 0x7C00, 32: 0x7F80_0000, 64: 0x7FF0_0000_0000_0000}[t.bits]
     quiet = {16: 0x0200, 32: 0x0040_0000, 64: 1 << 51}[t.bits]
+    # A quotient far beyond the largest number has become inf - inf in the refinement.
+    magnitude = e.select(fm.widen(quotient).is_nan(), e.const(t.unsigned, inf_bits), magnitude)
     magnitude = e.select(d_inf | n_zero, e.const(t.unsigned, 0), magnitude)
     magnitude = e.select(d_zero | n_inf, e.const(t.unsigned, inf_bits), magnitude)
     result = magnitude | sign_out
