@@ -47,7 +47,7 @@ from rocke.emulator.semantics.operands import (
 Meaning = Callable[..., Value]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PackedOp:
     """One packed instruction: ``meaning`` on the halves, of type ``type``."""
 

@@ -92,7 +92,7 @@ class FloatMode:
     @property
     def plain(self) -> FloatMode:
         """The mode without register indexing: what arithmetic depends on."""
-        return replace(self, vgpr_index=0)
+        return replace(self, vgpr_index=0) if self.vgpr_index else self
 
 
 @dataclass(frozen=True)

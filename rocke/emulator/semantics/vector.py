@@ -40,7 +40,7 @@ Meaning = Callable[..., "Value | tuple[Value, ...]"]
 """``meaning(e, *sources)``, with the old result appended for operations that read it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class VectorOp:
     """One vector instruction. ``BOOL`` as a type means a lane mask in a scalar register pair."""
 

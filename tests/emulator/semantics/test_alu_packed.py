@@ -591,3 +591,36 @@ def test_mixed_precision_to_one_half():
     second = exact_fma(halves[:, 1].copy(), y, np.ones(64, F32)).astype(F16).view(U16)
     assert np.array_equal(wave.v[0][on], (second.astype(U32) << 16 | first)[on])
     assert (wave.v[0][~on] == 0xDEADBEEF).all()
+
+
+def two_over_pi_bits(start, count):
+    """Bits of the fraction of 2 / pi, from a long decimal expansion of pi / 2 = 1.5707963..."""
+    from decimal import Decimal, getcontext
+
+    getcontext().prec = 500
+    # pi by the Gauss-Legendre iteration.
+    a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal("0.25"), Decimal(1)
+    for _ in range(10):
+        mean = (a + b) / 2
+        b = (a * b).sqrt()
+        t -= p * (a - mean) ** 2
+        a, p = mean, 2 * p
+    inverse = 2 / ((a + b) ** 2 / (4 * t))
+    return int(inverse * 2 ** (start + count)) % 2**count
+
+
+def test_trig_preop():
+    (inst,) = assemble(["v_trig_preop_f64 v[0:1], v[2:3], v4"], "gfx90a")
+    compile_all([inst], "gfx90a")
+    exponents = np.resize([0, 1, 1023, 1077, 1078, 1100, 1500, 1967, 1968, 2046], 64)
+    segments = np.resize([0, 1, 2, 5, 11, 20, 31], 64)
+    wave = Wave()
+    wave.set_v64(2, (exponents.astype(U64) << U64(52)) + U64(12345))
+    wave.v[4] = segments + 32 * 7
+    wave.run(inst, "gfx90a")
+    for lane, (exponent, segment) in enumerate(zip(exponents, segments, strict=True)):
+        shift = int(segment) * 53 + max(0, int(exponent) - 1077)
+        known = max(0, min(53, 1201 - shift))
+        bits = two_over_pi_bits(shift, known) << 53 - known if known else 0
+        scale = -53 - shift + (128 if exponent >= 1968 else 0)
+        assert wave.v64(0).view(F64)[lane] == float(np.ldexp(float(bits), scale)), lane
