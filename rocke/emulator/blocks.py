@@ -32,6 +32,7 @@ CONDITIONS = frozenset(
 )
 _ENDS = frozenset({"s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
 _JUMPS = frozenset({"s_setpc_b64", "s_swappc_b64"})
+_MODE_CHANGES = ("s_setreg", "s_set_gpr_idx")
 
 Key = tuple[int, FloatMode]
 """Text offset of a block's first instruction, and the mode there."""
@@ -105,8 +106,8 @@ def find_blocks(reader: CodeReader, entries: Sequence[int], mode: FloatMode, arc
     return program
 
 
-def _order(key: Key) -> tuple[int, int]:
-    return key[0], key[1].register()
+def _order(key: Key) -> tuple[int, int, int]:
+    return key[0], key[1].register(), key[1].vgpr_index
 
 
 class _Walker:

@@ -49,6 +49,9 @@ _MEMORY_LIMIT = 1 << 40
 _GRID_LIMIT = (1 << 31) - 1
 _PREFETCH_PADDING = 64
 _POISON_WORD = 0xFFFF_FFFF
+_DYNAMIC_STACK = 16384
+"""Scratch bytes a lane for a kernel whose stack has no static size (recursion, for example)."""
+_LOADED_KEPT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +155,8 @@ class EmulatedDevice:
         with self._load_lock:
             if key not in self._loaded:
                 self._loaded[key] = self._load(code_object, info)
+                if len(self._loaded) > _LOADED_KEPT:
+                    del self._loaded[next(iter(self._loaded))]
             return LoadedKernel(self, code_object, info, self._loaded[key])
 
     def _load(self, code_object: CodeObject, info: KernelInfo) -> _Handle:
@@ -289,7 +294,7 @@ class EmulatedDevice:
             ),
             mode=d.mode,
             lds=lds,
-            scratch_lane_bytes=-(-max(handle.info.scratch, d.scratch) // 16) * 16,
+            scratch_lane_bytes=_scratch_lane_bytes(handle),
             flat_scratch=self._architected_scratch,
             image=handle.image.text_address,
             vgprs=d.vgprs,
@@ -315,6 +320,13 @@ class EmulatedDevice:
         )
         arena.sgprs[:] = _POISON_WORD
         arena.sgprs[: len(words)] = words
+
+
+def _scratch_lane_bytes(handle: _Handle) -> int:
+    fixed = max(handle.info.scratch, handle.descriptor.scratch)
+    if handle.info.uses_dynamic_stack:
+        fixed += _DYNAMIC_STACK
+    return -(-fixed // 16) * 16
 
 
 class _Arguments:

@@ -19,6 +19,7 @@ from rocke.emulator.state import PRIVATE_APERTURE_HI, SHARED_APERTURE_HI, Fault
 from rocke.runtime.device import KernelFault
 
 _WHAT = {
+    Fault.NONE: "instruction failed without saying why",
     Fault.GLOBAL_READ: "load outside every allocation",
     Fault.GLOBAL_WRITE: "store to memory that may not be written",
     Fault.LDS_READ: "LDS read outside the workgroup's allocation",

@@ -1,7 +1,12 @@
 import ctypes
 import platform
+import signal
 import struct
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -14,6 +19,7 @@ from rocke.runtime.device import Device, DeviceError, KernelFault
 from tests.emulator import small_kernels as kernels
 from tests.emulator.small_kernels import TARGETS, build, patched
 
+ROOT = Path(__file__).resolve().parents[2]
 ENDPGM = bytes.fromhex("000081bf")
 NOP = bytes.fromhex("000080bf")
 
@@ -402,3 +408,32 @@ def test_devices_and_launches_in_many_threads():
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_an_interrupt_stops_an_endless_kernel():
+    program = """
+import numpy as np, struct
+from rocke.emulator import EmulatedDevice
+from tests.emulator.small_kernels import SPIN, build
+device = EmulatedDevice("gfx942")
+kernel = device.load(build(SPIN, "gfx942"))
+flag = device.wrap(np.zeros(1, np.int32))
+print("ready", flush=True)
+try:
+    device.launch(kernel, (8, 1, 1), (256, 1, 1), struct.pack("<Q", flag.address))
+except KeyboardInterrupt:
+    flag.array[:] = 1
+    device.launch(kernel, (1, 1, 1), (64, 1, 1), struct.pack("<Q", flag.address))
+    print("interrupted", flush=True)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert out == "interrupted\n"
