@@ -158,7 +158,7 @@ def _mfma() -> list[Declared]:
 
     def add(name: str, m: int, k: int, blocks: int, kv: int, element: str, operand: str,
             dtype: str, archs: tuple[str, ...], out: str = "f32", builtin: str = "",
-            more: str = ",0,0,0") -> None:  # fmt: skip
+            more: str = ",0,0,0", **extra: float) -> None:  # fmt: skip
         r = m * m * blocks // 64
         vector = {"f32": "f", "f64": "d", "i32": "i"}[out] + str(r)
         result = C_TYPES[out]
@@ -171,8 +171,8 @@ def _mfma() -> list[Declared]:
             defines["DOUBLE"] = 1
         cases.append(
             _case(f"mfma_{name}", "mfma.cl", "mfma_tile", "mfma_tile",
-                  {"m": m, "n": m, "k": k, "dtype": dtype, "out": out, "blocks": blocks}, "1",
-                  (64, 1, 1), defines, archs=archs)
+                  {"m": m, "n": m, "k": k, "dtype": dtype, "out": out, "blocks": blocks,
+                   **extra}, "1", (64, 1, 1), defines, archs=archs)
         )  # fmt: skip
 
     late, new = ("gfx942", "gfx950"), ("gfx950",)
@@ -200,7 +200,7 @@ def _mfma() -> list[Declared]:
                         fp8 if a == "fp8" else bf8, (arch,),
                         builtin=f"f32_{m}x{m}x{k}_{a}_{b}")  # fmt: skip
     for m, k in ((32, 4), (16, 8)):
-        add(f"f32_{m}x{m}x{k}_xf32", m, k, 1, 2, "float", "f2", "f32", ("gfx942",))
+        add(f"f32_{m}x{m}x{k}_xf32", m, k, 1, 2, "float", "f2", "f32", ("gfx942",), unit=4e-4)
     add("f64_16x16x4f64", 16, 4, 1, 1, "double", "double", "f64", ARCHS, "f64")
     add("f64_4x4x4f64", 4, 4, 4, 1, "double", "double", "f64", ARCHS, "f64")
     for m, k in ((32, 16), (16, 32)):

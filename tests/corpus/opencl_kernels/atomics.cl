@@ -6,7 +6,7 @@ lds_histogram(global const uint *x, global uint *out, int n) {
     for (int b = WORKITEM; b < BINS; b += 128)
         bins[b] = 0;
     SYNC();
-    for (int i = GROUP * 128 + WORKITEM; i < n; i += get_num_groups(0) * 128)
+    for (int i = GROUP * 128 + WORKITEM; i < n; i += groups_x() * 128)
         __hip_atomic_fetch_add(&bins[x[i]], 1u, __ATOMIC_RELAXED, WORKGROUP);
     SYNC();
     for (int b = WORKITEM; b < BINS; b += 128)
@@ -19,7 +19,7 @@ lds_histogram(global const uint *x, global uint *out, int n) {
 #define FETCH(operation) JOIN(operation)
 
 kernel void atomic_bins(global const TYPE *x, global const int *bin_of, global TYPE *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i < n)
         FETCH(OPERATION)(&out[bin_of[i]], x[i], __ATOMIC_RELAXED,
                                      AGENT);
@@ -61,14 +61,14 @@ atomic_bins_flat(global const TYPE *x, global const int *bin_of, global TYPE *ou
 
 #ifndef FLOAT
 kernel void exchange(global const TYPE *x, global TYPE *out, global TYPE *old, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i < n)
         old[i] = __hip_atomic_exchange(&out[i], x[i], __ATOMIC_SEQ_CST, SYSTEM);
 }
 
 kernel void compare_exchange(global TYPE *out, global const TYPE *expected, global const TYPE *x,
                              global TYPE *old, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     TYPE seen = expected[i];
@@ -81,7 +81,7 @@ kernel void compare_exchange(global TYPE *out, global const TYPE *expected, glob
 
 // A float sum by compare-and-swap on its bits: every lane retries until its own add went in.
 kernel void cas_sum(global const float *x, global float *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     global uint *place = (global uint *)out;

@@ -1,14 +1,14 @@
 #include "common.h"
 
-// y = a * x + y, the global id from the hidden arguments.
+// y = a * x + y.
 kernel void saxpy(float a, global const float *x, global float *y, int n) {
-    size_t i = get_global_id(0);
-    if (i < (size_t)n)
+    int i = global_x();
+    if (i < n)
         y[i] = a * x[i] + y[i];
 }
 
 kernel void vector_add(global const TYPE *x, global const TYPE *y, global TYPE *out, int n) {
-    for (int i = get_global_id(0); i < n; i += get_global_size(0))
+    for (int i = global_x(); i < n; i += global_size_x())
         out[i] = x[i] + y[i];
 }
 
@@ -16,13 +16,13 @@ kernel void vector_add(global const TYPE *x, global const TYPE *y, global TYPE *
 kernel __attribute__((reqd_work_group_size(32, 8, 1))) void
 transpose(global const TYPE *x, global TYPE *out, int rows, int columns) {
     local TYPE tile[32][33];
-    int tx = get_local_id(0), ty = get_local_id(1);
-    int c = get_group_id(1) * 32 + tx, r = get_group_id(0) * 32 + ty;
+    int tx = local_x(), ty = local_y();
+    int c = group_y() * 32 + tx, r = group_x() * 32 + ty;
     for (int i = 0; i < 32; i += 8)
         if (r + i < rows && c < columns)
             tile[ty + i][tx] = x[(r + i) * columns + c];
     SYNC();
-    int tc = get_group_id(0) * 32 + tx, tr = get_group_id(1) * 32 + ty;
+    int tc = group_x() * 32 + tx, tr = group_y() * 32 + ty;
     for (int i = 0; i < 32; i += 8)
         if (tr + i < columns && tc < rows)
             out[(tr + i) * rows + tc] = tile[tx][ty + i];
@@ -32,8 +32,8 @@ transpose(global const TYPE *x, global TYPE *out, int rows, int columns) {
 kernel __attribute__((reqd_work_group_size(16, 16, 1))) void
 sgemm_tiled(global const float *a, global const float *b, global float *out, int m, int n, int k) {
     local float left[16][16], right[16][17];
-    int tx = get_local_id(0), ty = get_local_id(1);
-    int row = get_group_id(0) * 16 + ty, column = get_group_id(1) * 16 + tx;
+    int tx = local_x(), ty = local_y();
+    int row = group_x() * 16 + ty, column = group_y() * 16 + tx;
     float total = 0;
     for (int start = 0; start < k; start += 16) {
         left[ty][tx] = a[row * k + start + tx];
@@ -49,7 +49,7 @@ sgemm_tiled(global const float *a, global const float *b, global float *out, int
 // The same with 4 outputs a work-item in a vector and no required size.
 kernel void sgemm_vector(global const float *a, global const float4 *b, global float4 *out, int m,
                          int n, int k) {
-    int column = get_global_id(0), row = get_global_id(1);
+    int column = global_x(), row = global_y();
     if (row >= m || column * 4 >= n)
         return;
     float4 total = (float4)0;
@@ -62,7 +62,7 @@ kernel void sgemm_vector(global const float *a, global const float4 *b, global f
 constant int primes[16] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53};
 
 kernel void constant_table(global const int *x, global int *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i < n)
         out[i] = primes[x[i] & 15] * primes[GROUP & 15] + x[i];
 }

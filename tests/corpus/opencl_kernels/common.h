@@ -17,3 +17,21 @@
 #define WORKGROUP 3
 #define AGENT 4
 #define SYSTEM 5
+
+// Places in the grid. The library's functions read the implicit arguments of older code objects;
+// these read those of version 5 (LLVM's AMDGPU guide, "Code Object V5 ... implicit arguments").
+#define IMPLICIT(type, offset)                                                                     \
+    (*(constant type *)((constant char *)__builtin_amdgcn_implicitarg_ptr() + (offset)))
+
+static int local_x(void) { return __builtin_amdgcn_workitem_id_x(); }
+static int local_y(void) { return __builtin_amdgcn_workitem_id_y(); }
+static int group_x(void) { return __builtin_amdgcn_workgroup_id_x(); }
+static int group_y(void) { return __builtin_amdgcn_workgroup_id_y(); }
+static int groups_x(void) { return IMPLICIT(uint, 0); }
+static int global_x(void) {
+    return group_x() * __builtin_amdgcn_workgroup_size_x() + local_x() + (int)IMPLICIT(ulong, 40);
+}
+static int global_y(void) {
+    return group_y() * __builtin_amdgcn_workgroup_size_y() + local_y() + (int)IMPLICIT(ulong, 48);
+}
+static int global_size_x(void) { return __builtin_amdgcn_grid_size_x(); }

@@ -2,7 +2,7 @@
 
 // Each lane sorts its own 24 values in a private array with data-dependent indexes (scratch).
 kernel void sort_rows(global const float *x, global float *out) {
-    int i = get_global_id(0);
+    int i = global_x();
     float part[24];
     for (int j = 0; j < 24; ++j)
         part[j] = x[i * 24 + j];
@@ -22,7 +22,7 @@ kernel void sort_rows(global const float *x, global float *out) {
 // A stack machine a lane: 64 instructions of a byte, a stack of 16 in scratch.
 kernel void stack_machine(global const uchar *program, global const int *x, global int *out,
                           int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     int stack[16];
@@ -57,7 +57,7 @@ kernel void stack_machine(global const uchar *program, global const int *x, glob
 
 // Steps of 3 n + 1 until 1, a lane each.
 kernel void collatz(global const long *x, global int *steps, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     long value = x[i];
@@ -80,7 +80,7 @@ __attribute__((noinline)) static int depth(int v, int left) {
 
 // Real calls and recursion on the scratch stack.
 kernel void recursive_mix(global const int *x, global int *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i < n)
         out[i] = depth(x[i], 3 + (i & 3));
 }

@@ -4,7 +4,7 @@
 // All operations of integer_operations, y without zeros; the shift count is y & 7.
 kernel void integer_operations(global const TYPE *x, global const TYPE *y, global TYPE *out,
                                int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     TYPE a = x[i], b = y[i], by = b & 7;
@@ -29,7 +29,7 @@ kernel void integer_operations(global const TYPE *x, global const TYPE *y, globa
 
 // A hash of each key and a Fibonacci step count in 64 bits.
 kernel void integer_hash(global const ulong *x, global ulong *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     ulong h = x[i];
@@ -42,7 +42,7 @@ kernel void integer_hash(global const ulong *x, global ulong *out, int n) {
 
 // Bytes and halfwords: saturating sums, averages, packed dot products, byte permutes.
 kernel void narrow(global const uint *x, global const uint *y, global uint *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     uint a = x[i], b = y[i];
@@ -66,7 +66,7 @@ kernel void narrow(global const uint *x, global const uint *y, global uint *out,
 
 #if MATH
 kernel void math_double(global const double *x, global double *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     double a = x[i], p = fabs(a) + 0.25;
@@ -81,7 +81,7 @@ kernel void math_double(global const double *x, global double *out, int n) {
 }
 
 kernel void math_float(global const float *x, global float *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     float a = x[i], p = fabs(a) + 0.25f;
@@ -110,7 +110,7 @@ kernel void math_float(global const float *x, global float *out, int n) {
 // Half precision, vectors of two; and mixed-precision dot products.
 kernel void half_operations(global const half2 *x, global const half2 *y, global half2 *out,
                             int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     if (i >= n)
         return;
     half2 a = x[i], b = y[i];

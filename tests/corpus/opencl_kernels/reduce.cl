@@ -6,7 +6,7 @@ sum_all(global const float *x, global float *out, int n) {
     local float part[256];
     int t = WORKITEM;
     float total = 0;
-    for (int i = GROUP * 256 + t; i < n; i += get_num_groups(0) * 256)
+    for (int i = GROUP * 256 + t; i < n; i += groups_x() * 256)
         total += x[i];
     part[t] = total;
     for (int width = 128; width > 0; width >>= 1) {
@@ -24,7 +24,7 @@ sum_all(global const float *x, global float *out, int n) {
 
 // The sum of a wave by DPP shifts and broadcasts: the last lane has it.
 kernel void sum_dpp(global const float *x, global float *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     float v = i < n ? x[i] : 0.0f;
     v += DPP(v, 0x111, 0xf, 0xf);  // row_shr:1
     v += DPP(v, 0x112, 0xf, 0xf);  // row_shr:2
@@ -40,7 +40,7 @@ kernel void sum_dpp(global const float *x, global float *out, int n) {
 
 // Butterflies by quad_perm, mirrors, swizzle and bpermute on i32.
 kernel void sum_butterfly(global const int *x, global int *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     int v = i < n ? x[i] : 0;
     v += __builtin_amdgcn_update_dpp(0, v, 0xb1, 0xf, 0xf, false);   // quad_perm 1,0,3,2
     v += __builtin_amdgcn_update_dpp(0, v, 0x4e, 0xf, 0xf, false);   // quad_perm 2,3,0,1
@@ -86,7 +86,7 @@ prefix_sum(global const uint *x, global uint *out) {
 
 // Exclusive prefix of a predicate by ballot: out[i] = how many earlier lanes hold an odd value.
 kernel void ballot_rank(global const uint *x, global uint *out, int n) {
-    int i = get_global_id(0);
+    int i = global_x();
     bool odd = i < n && (x[i < n ? i : 0] & 1);
     ulong mask = __builtin_amdgcn_uicmp((uint)odd, 0u, 33);
     uint rank = __builtin_amdgcn_mbcnt_hi((uint)(mask >> 32),

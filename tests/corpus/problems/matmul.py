@@ -119,15 +119,19 @@ def sgemm_tiled(rng: np.random.Generator, *, m: int, n: int, k: int) -> Problem:
 
 
 def mfma_tile(
-    rng: np.random.Generator, *, m: int, n: int, k: int, dtype: str, out: str, blocks: int = 1
-) -> Problem:
-    """``blocks`` independent products a [blocks, m, k], b [blocks, k, n] plus c, one wave each."""
+    rng: np.random.Generator, *, m: int, n: int, k: int, dtype: str, out: str, blocks: int = 1,
+    unit: float | None = None,
+) -> Problem:  # fmt: skip
+    """``blocks`` independent products a [blocks, m, k], b [blocks, k, n] plus c.
+
+    ``unit`` is the error of one term where the operands are rounded on the way in.
+    """
     a, b = normal(rng, (blocks, m, k), dtype), normal(rng, (blocks, k, n), dtype)
     c = normal(rng, (blocks, m, n), out)
     exact = _product(a, b) + (c if np.issubdtype(c.dtype, np.integer) else wide(c))
     return Problem(
         {"a": a, "b": b, "c": c, "out": poisoned((blocks, m, n), out)},
-        {"out": _expected(exact, k, out, 1e-14 if DTYPES[out].itemsize == 8 else 6e-8)},
+        {"out": _expected(exact, k, out, unit or (1e-14 if DTYPES[out].itemsize == 8 else 6e-8))},
     )
 
 

@@ -86,12 +86,18 @@ def argument_type(value: Argument) -> tuple[str, bool]:
 def normal(
     rng: np.random.Generator, shape: int | tuple[int, ...], dtype: str, scale: float = 1.0
 ) -> np.ndarray:
-    """Normally distributed values, rounded to ``dtype``; integers -8 to 7."""
+    """Normally distributed values, rounded to ``dtype``; integers -8 to 7.
+
+    No f16 subnormals: the matrix instructions of gfx90a take them as zero.
+    """
     kind = DTYPES[dtype]
     if np.issubdtype(kind, np.integer):
         low = 0 if dtype.startswith("u") else -8
         return rng.integers(low, 8, size=shape).astype(kind)
-    return (rng.standard_normal(shape) * scale).astype(np.float32).astype(kind)
+    values = (rng.standard_normal(shape) * scale).astype(np.float32).astype(kind)
+    if dtype == "f16":
+        values[np.abs(values) < np.finfo(np.float16).tiny] = 0
+    return values
 
 
 def poisoned(shape: int | tuple[int, ...], dtype: str) -> np.ndarray:
