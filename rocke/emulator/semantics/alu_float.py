@@ -19,7 +19,14 @@ def _arithmetic(name: str, t: Type, keeps_high: bool) -> None:
     vop(f"v_min_{name}", t, (t, t), fm.fmin)
     vop(f"v_max_{name}", t, (t, t), fm.fmax)
     vop(f"v_fma_{name}", t, (t, t, t), fm.fused_multiply_add, keeps_high=keeps_high)
-    vop(f"v_fmac_{name}", t, (t, t), fm.fused_multiply_add, reads_result=True)
+    vop(
+        f"v_fmac_{name}",
+        t,
+        (t, t),
+        fm.fused_multiply_add,
+        reads_result=True,
+        keeps_high=keeps_high,
+    )
     for suffix, rounding in (
         ("rndne", "rint"),
         ("trunc", "trunc"),
@@ -54,8 +61,9 @@ for _name, _type in _FLOATS[:2]:
     )
     vop(f"v_med3_{_name}", _type, (_type,) * 3, fm.median, keeps_high=True)
     # The literal form: a * K + b (madmk) and a * b + K (madak), K in its place in the assembly.
-    vop(f"v_fmamk_{_name}", _type, (_type,) * 3, fm.fused_multiply_add)
-    vop(f"v_fmaak_{_name}", _type, (_type,) * 3, fm.fused_multiply_add)
+    _keeps = _type is F16
+    vop(f"v_fmamk_{_name}", _type, (_type,) * 3, fm.fused_multiply_add, keeps_high=_keeps)
+    vop(f"v_fmaak_{_name}", _type, (_type,) * 3, fm.fused_multiply_add, keeps_high=_keeps)
 
 
 def _multiply_add(e: Emitter, a: Value, b: Value, c: Value) -> Value:
@@ -68,9 +76,16 @@ def _multiply_add(e: Emitter, a: Value, b: Value, c: Value) -> Value:
 for _name, _type in _FLOATS[:2]:
     _half = _type is F16
     vop(f"v_mad_{_name}", _type, (_type,) * 3, _multiply_add, keeps_high=_half)
-    vop(f"v_mac_{_name}", _type, (_type,) * 2, _multiply_add, reads_result=True)
-    vop(f"v_madmk_{_name}", _type, (_type,) * 3, _multiply_add)
-    vop(f"v_madak_{_name}", _type, (_type,) * 3, _multiply_add)
+    vop(
+        f"v_mac_{_name}",
+        _type,
+        (_type,) * 2,
+        _multiply_add,
+        reads_result=True,
+        keeps_high=_half,
+    )
+    vop(f"v_madmk_{_name}", _type, (_type,) * 3, _multiply_add, keeps_high=_half)
+    vop(f"v_madak_{_name}", _type, (_type,) * 3, _multiply_add, keeps_high=_half)
 
 
 def _legacy_multiply(e: Emitter, a: Value, b: Value) -> Value:

@@ -2,8 +2,9 @@
 
 Source: AMD Instinct MI300 ISA guide, *Data Parallel Primitives (DPP)*: quad_perm, row shifts and
 rotations within 16 lanes, shifts by one lane over the wave, mirrors, broadcasts of the last lane of
-a row to the next rows, and (gfx90a and later) row_newbcast. A lane without a source is not written,
-or reads 0 with bound_ctrl; row_mask and bank_mask choose the lanes that may be written.
+a row to the next rows, and (gfx90a and later) row_newbcast. A lane whose source is out of range, or
+off in EXEC, is not written, or reads 0 with bound_ctrl; row_mask and bank_mask choose the lanes
+that may be written.
 """
 
 from __future__ import annotations
@@ -48,6 +49,15 @@ class DppControl:
         indices = ", ".join(
             f"i32 {LANES if source == _NONE else source}" for source in self.sources
         )
+        if loop.exec is not None:
+            loop.entry += [
+                f"{name}.on = bitcast i64 {loop.exec} to <{LANES} x i1>",
+                f"{name}.good = shufflevector <{LANES} x i1> {name}.on,"
+                f" <{LANES} x i1> zeroinitializer, <{LANES} x i32> <{indices}>",
+            ]
+            if not self.bound_ctrl:
+                loop.entry.append(f"{name}.bits = bitcast <{LANES} x i1> {name}.good to i64")
+                loop.restrict(f"{name}.bits")
         loop.entry.append(f"{name} = alloca [{rows} x <{LANES} x i32>], align 64")
         for row in range(rows):
             step = f"{name}.{row}"
@@ -57,8 +67,15 @@ class DppControl:
                 f"{step}.in = load <{LANES} x i32>, ptr {step}.from, align 64",
                 f"{step}.out = shufflevector <{LANES} x i32> {step}.in,"
                 f" <{LANES} x i32> zeroinitializer, <{LANES} x i32> <{indices}>",
-                f"store <{LANES} x i32> {step}.out, ptr {step}.to, align 64",
             ]
+            value = f"{step}.out"
+            if loop.exec is not None and self.bound_ctrl:
+                value = f"{step}.kept"
+                loop.entry.append(
+                    f"{value} = select <{LANES} x i1> {name}.good, <{LANES} x i32> {step}.out,"
+                    f" <{LANES} x i32> zeroinitializer"
+                )
+            loop.entry.append(f"store <{LANES} x i32> {value}, ptr {step}.to, align 64")
         return name
 
 

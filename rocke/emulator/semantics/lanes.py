@@ -30,8 +30,9 @@ class LaneLoop:
         self._masks: list[tuple[str, str]] = []
         self._row_stores: list[tuple[str, int, Value]] = []
         self._active: Value | None = None
-        self._exec = self.param("i64", "exec") if masked else None
-        self._limit = lane_limit
+        self.exec = self.param("i64", "exec") if masked else None
+        """Name of the EXEC parameter of a masked helper."""
+        self._limits = [] if lane_limit is None else [str(lane_limit)]
         self._mask_bits: Value | None = None
 
     def param(self, ir: str, name: str = "") -> str:
@@ -123,13 +124,17 @@ class LaneLoop:
         ]
         return Value(e, U32, name) + e.constants(U32, range(CHUNK))
 
+    def restrict(self, bits: str) -> None:
+        """Write only lanes in ``bits`` (the name of an i64 defined in ``entry``)."""
+        self._limits.append(bits)
+
     def active(self) -> Value | None:
         """The lanes that may be written, as BOOL; None when that is all of them."""
-        if self._active is None and (self._exec is not None or self._limit is not None):
-            bits = self._exec or "-1"
-            if self._limit is not None:
-                self.entry.append(f"%limited = and i64 {bits}, {self._limit}")
-                bits = "%limited"
+        if self._active is None and (self.exec is not None or self._limits):
+            bits = self.exec or "-1"
+            for i, limit in enumerate(self._limits):
+                self.entry.append(f"%limited{i} = and i64 {bits}, {limit}")
+                bits = f"%limited{i}"
             self._active = self.lane_mask(bits)
         return self._active
 

@@ -144,12 +144,14 @@ def test_dpp(form, dpp_instructions):
     move, total = dpp_instructions[form]
     control, masks, bound = re.match(r"(\S+) (.*0x\S+)(.*)", form).groups()
     row_mask, bank_mask = (int(m, 16) for m in re.findall("0x.", masks))
-    source = DPP[control]
     written = (row_mask >> ROWS & 1) & (bank_mask >> LANES % 16 // 4 & 1) != 0
-    if not bound:
-        written &= source >= 0
     for exec_mask in (FULL, PARTIAL):
-        lanes = written & active(exec_mask)
+        # A source lane that is off counts as out of range.
+        on = active(exec_mask)
+        source = np.where((DPP[control] >= 0) & on[DPP[control]], DPP[control], -1)
+        lanes = written & on
+        if not bound:
+            lanes &= source >= 0
         wave = wave_with(rng, exec_mask)
         before = wave.v.copy()
         fetched = np.where(source >= 0, before[1][source], 0)
