@@ -24,6 +24,7 @@ from rocke.emulator.semantics.interface import (
 )
 from rocke.emulator.semantics.memory_address import (
     exec_params,
+    known_call,
     lowered_call,
     offset_of,
     refuse_modifiers,
@@ -58,6 +59,10 @@ def _permute(inst: Instruction, ctx: LoweringContext) -> Lowered:
     masked = bool(exec_param)
     name = f"{inst.mnemonic}{'_masked' if masked else ''}"
     params = [*exec_param, ("ptr", "data"), ("ptr", "addr"), ("ptr", "source"), ("i32", "offset")]
+    args: list[Arg] = [*exec_arg, *(register_pointer(inst, operand) for operand in inst.operands)]
+    args.append(Imm(offset_of(inst)))
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, params)
     fetch = inst.mnemonic == "ds_bpermute_b32"
     lanes = w.new(f"add {INTS} {w.row('%addr')}, {w.splat('i32', '%offset')}")
@@ -73,8 +78,7 @@ def _permute(inst: Instruction, ctx: LoweringContext) -> Lowered:
     else:
         _send_loop(w, others, sources, result, masked)
     _blend(w, w.row(result), "%data", masked)
-    args: list[Arg] = [*exec_arg, *(register_pointer(inst, operand) for operand in inst.operands)]
-    return lowered_call(name, w, [*args, Imm(offset_of(inst))], can_fault=False)
+    return lowered_call(name, w, args, can_fault=False)
 
 
 def _fetch_loop(w: IRWriter, others: str, sources: str, result: str) -> None:
@@ -148,6 +152,9 @@ def _swap(inst: Instruction, ctx: LoweringContext) -> Lowered:
     zero = bool(inst.modifiers.get("bound_ctrl"))
     kind = "_fi" if fetch_inactive else "_bc" if zero else ""
     name = f"permlane{row}_swap{kind}_masked" if masked else f"permlane{row}_swap"
+    args: list[Arg] = [*exec_arg, register_pointer(inst, first), register_pointer(inst, second)]
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [*exec_param, ("ptr", "first"), ("ptr", "second")])
     old = (w.row("%first"), w.row("%second"))
     # Odd rows of the first come from the second's even rows, and the other way round.
@@ -165,5 +172,4 @@ def _swap(inst: Instruction, ctx: LoweringContext) -> Lowered:
             other = "zeroinitializer" if zero else kept
             value = w.new(f"select <64 x i1> {usable}, {INTS} {value}, {INTS} {other}")
         _blend(w, value, pointer, masked)
-    args: list[Arg] = [*exec_arg, register_pointer(inst, first), register_pointer(inst, second)]
     return lowered_call(name, w, args, can_fault=False)

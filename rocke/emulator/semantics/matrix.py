@@ -13,8 +13,6 @@ from rocke.emulator import state
 from rocke.emulator.instruction import Instruction, Operand, OperandKind
 from rocke.emulator.semantics.interface import (
     Arg,
-    Helper,
-    HelperCall,
     Imm,
     Lowered,
     LoweringContext,
@@ -25,6 +23,7 @@ from rocke.emulator.semantics.interface import (
 from rocke.emulator.semantics.matrix_forms import F8F6F4_FORMATS, MATRIX_FORMS, MatrixForm
 from rocke.emulator.semantics.matrix_kernel import matrix_helper
 from rocke.emulator.semantics.matrix_options import MatrixOptions
+from rocke.emulator.semantics.memory_address import known_call, lowered_call
 
 _MODIFIERS = frozenset({"cbsz", "abid", "blgp", "neg"})
 
@@ -144,9 +143,9 @@ def _lower_matrix(inst: Instruction, ctx: LoweringContext) -> Lowered:
     elif {"op_sel", "op_sel_hi"} & set(inst.modifiers):
         raise UnknownInstruction(inst, "op_sel is defined for scaled matrix forms only")
     name = _name(inst, form, options)
-    writer = matrix_helper(name, form, options)
-    helper = Helper(name, writer.finish, frozenset(writer.declares))
-    return Lowered((HelperCall(helper, tuple(args)),))
+    if known := known_call(name, args):
+        return known
+    return lowered_call(name, matrix_helper(name, form, options), args, can_fault=False)
 
 
 for _mnemonic in MATRIX_FORMS:

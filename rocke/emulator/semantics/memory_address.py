@@ -137,7 +137,20 @@ class GlobalAddress(Address):
         return w.new(f"add {ADDRESSES} {lanes}, {w.splat('i64', base)}")
 
 
+_BUILT: dict[str, Helper] = {}
+
+
+def known_call(name: str, args: list[Arg]) -> Lowered | None:
+    """The call of a helper that was built before, so that its text is written only once."""
+    helper = _BUILT.get(name)
+    if helper is None:
+        return None
+    return Lowered((HelperCall(helper, tuple(args)),), can_fault=helper.can_fault)
+
+
 def lowered_call(name: str, w: IRWriter, args: list[Arg], *, can_fault: bool = True) -> Lowered:
     """One call of the helper that ``w`` has built."""
-    helper = Helper(name, w.finish, frozenset(w.declares), can_fault)
+    text = w.finish()
+    helper = Helper(name, lambda: text, frozenset(w.declares), can_fault)
+    _BUILT[name] = helper
     return Lowered((HelperCall(helper, tuple(args)),), can_fault=can_fault)

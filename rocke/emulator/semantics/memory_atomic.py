@@ -31,6 +31,7 @@ from rocke.emulator.semantics.memory_address import (
     Address,
     GlobalAddress,
     exec_params,
+    known_call,
     lowered_call,
     refuse_modifiers,
 )
@@ -159,6 +160,9 @@ def _lower(
     returns = "" if result is None else "_rtn"
     masked = "_masked" if exec_param else ""
     name = f"{address.tag}_atomic_{atomic.op}_{atomic.type}{returns}{masked}"
+    args += address.args
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [*params, *address.params], "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     size = 4 * atomic.rows
@@ -172,7 +176,7 @@ def _lower(
     if result is not None and lanes is not None:
         _clear_others(w, memory, lanes, atomic.rows)
     _lane_loop(w, memory, atomic, lanes or memory.active_lanes(), result is not None)
-    return lowered_call(name, w, [*args, *address.args])
+    return lowered_call(name, w, args)
 
 
 def _clear_others(w: IRWriter, memory: LaneMemory, lanes: str, rows: int) -> None:

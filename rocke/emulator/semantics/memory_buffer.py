@@ -19,6 +19,7 @@ from rocke.emulator.semantics.memory_address import (
     LOADS,
     STORES,
     exec_params,
+    known_call,
     lowered_call,
     refuse_modifiers,
 )
@@ -42,10 +43,12 @@ def _transfer(inst: Instruction, ctx: LoweringContext, type_: DataType, write: b
     exec_param, exec_arg = exec_params(ctx)
     verb = "store" if write else "load"
     name = f"{address.tag}_{verb}_{type_.tag}{'_masked' if exec_param else ''}"
+    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), *address.args]
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [("ptr", "wave"), *exec_param, ("ptr", "data"), *address.params], "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     address.move(memory, "%data", type_, write)
-    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), *address.args]
     return lowered_call(name, w, args)
 
 

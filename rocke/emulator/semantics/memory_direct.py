@@ -24,6 +24,7 @@ from rocke.emulator.semantics.memory_address import (
     Address,
     GlobalAddress,
     exec_params,
+    known_call,
     lowered_call,
     refuse_modifiers,
 )
@@ -44,6 +45,9 @@ def _lower(inst: Instruction, ctx: LoweringContext, type_: DataType, address: Ad
         raise UnknownInstruction(inst, "no direct-to-LDS load has this width")
     exec_param, exec_arg = exec_params(ctx)
     name = f"{address.tag}_to_lds_{type_.tag}{'_masked' if exec_param else ''}"
+    args: list[Arg] = [WAVE, *exec_arg, ScalarReg(M0), *address.args]
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [("ptr", "wave"), *exec_param, ("i32", "m0"), *address.params], "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     targets = w.new(f"alloca {ADDRESSES}, align 64")
@@ -63,7 +67,6 @@ def _lower(inst: Instruction, ctx: LoweringContext, type_: DataType, address: Ad
         memory.load(rows, type_)
     memory.place(lds_host(w, at), targets)
     memory.store(rows, stored, array=targets)
-    args: list[Arg] = [WAVE, *exec_arg, ScalarReg(M0), *address.args]
     return lowered_call(name, w, args)
 
 

@@ -25,6 +25,7 @@ from rocke.emulator.semantics.memory_address import (
     STORES,
     GlobalAddress,
     exec_params,
+    known_call,
     lowered_call,
     refuse_modifiers,
 )
@@ -136,9 +137,11 @@ def _transfer(
     address = FlatAddress(inst, vaddr)
     exec_param, exec_arg = exec_params(ctx)
     name = f"flat_{'store' if write else 'load'}_{type_.tag}{'_masked' if exec_param else ''}"
+    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), *address.args]
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [("ptr", "wave"), *exec_param, ("ptr", "data"), *address.params], "i32")
     address.move(LaneMemory(w, masked=not ctx.exec_full), "%data", type_, write)
-    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), *address.args]
     return lowered_call(name, w, args)
 
 

@@ -25,6 +25,7 @@ from rocke.emulator.semantics.memory_address import (
     Address,
     GlobalAddress,
     exec_params,
+    known_call,
     lowered_call,
     refuse_modifiers,
 )
@@ -47,13 +48,15 @@ def transfer(
     exec_param, exec_arg = exec_params(ctx)
     verb = "store" if write else "load"
     name = f"{address.tag}_{verb}_{type_.tag}{'_masked' if exec_param else ''}"
+    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), *address.args]
+    if known := known_call(name, args):
+        return known
     params = [("ptr", "wave"), *exec_param, ("ptr", "data"), *address.params]
     w = IRWriter(name, params, "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     addresses, lanes = address.resolve(memory, type_.size, write)
     memory.place(addresses, lanes=lanes)
     (memory.store if write else memory.load)("%data", type_)
-    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), *address.args]
     return lowered_call(name, w, args)
 
 

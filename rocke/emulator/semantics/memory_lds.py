@@ -23,6 +23,7 @@ from rocke.emulator.semantics.interface import (
 from rocke.emulator.semantics.memory_address import (
     Address,
     exec_params,
+    known_call,
     lowered_call,
     offset_of,
     refuse_modifiers,
@@ -160,6 +161,10 @@ def _two_addresses(inst: Instruction, ctx: LoweringContext) -> Lowered:
     if not good:
         raise UnknownInstruction(inst, "number of data registers")
     params = [("ptr", "wave"), *exec_param, ("ptr", "data0"), ("ptr", "data1"), ("ptr", "addr")]
+    args: list[Arg] = [WAVE, *exec_arg, *data, lds_pointer(inst, addr)]
+    args += [_pair_offset(inst, f"offset{i}", unit) for i in range(2)]
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [*params, ("i32", "offset0"), ("i32", "offset1")], "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     second_array = w.new(f"alloca {ADDRESSES}, align 64")
@@ -170,9 +175,7 @@ def _two_addresses(inst: Instruction, ctx: LoweringContext) -> Lowered:
         memory.place(lds_host(w, at), array)
     for i, array in enumerate((memory.array, second_array)):
         (memory.store if write else memory.load)(f"%data{i}", type_, array=array)
-    args: list[Arg] = [WAVE, *exec_arg, *data, lds_pointer(inst, addr)]
-    offsets = [_pair_offset(inst, f"offset{i}", unit) for i in range(2)]
-    return lowered_call(name, w, [*args, *offsets])
+    return lowered_call(name, w, args)
 
 
 _TRANSPOSED = {
@@ -198,6 +201,10 @@ def _transposed(inst: Instruction, ctx: LoweringContext) -> Lowered:
     exec_param, exec_arg = exec_params(ctx)
     name = f"lds_read_tr{bits}{'_masked' if exec_param else ''}"
     params = [("ptr", "wave"), *exec_param, ("ptr", "data"), ("ptr", "addr"), ("i32", "offset")]
+    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), lds_pointer(inst, addr)]
+    args.append(Imm(offset_of(inst)))
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, params, "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     at = lds_bytes(w, "%addr", "%offset")
@@ -213,8 +220,7 @@ def _transposed(inst: Instruction, ctx: LoweringContext) -> Lowered:
     memory.place(lds_host(w, at))
     memory.load("%data", DataType(4 * rows, rows))
     _transpose_rows(w, bits, rows)
-    args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data), lds_pointer(inst, addr)]
-    return lowered_call(name, w, [*args, Imm(offset_of(inst))])
+    return lowered_call(name, w, args)
 
 
 class _Unmasked(LaneMemory):

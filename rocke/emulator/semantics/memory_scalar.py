@@ -20,7 +20,12 @@ from rocke.emulator.semantics.interface import (
     lowering,
     register,
 )
-from rocke.emulator.semantics.memory_address import lowered_call, offset_of, refuse_modifiers
+from rocke.emulator.semantics.memory_address import (
+    known_call,
+    lowered_call,
+    offset_of,
+    refuse_modifiers,
+)
 from rocke.emulator.semantics.memory_ir import IRWriter
 from rocke.emulator.semantics.operands import register_pointer
 
@@ -75,6 +80,10 @@ def _load(inst: Instruction, ctx: LoweringContext) -> Lowered:
     data, address = _operands(inst, count, 2)
     name = f"scalar_load_{count}"
     params = [("ptr", "wave"), ("ptr", "data"), ("i64", "base"), ("i64", "imm"), ("i32", "soff")]
+    args: list[Arg] = [WAVE, register_pointer(inst, data), ScalarReg(address.index, 64)]
+    args += _offsets(inst)
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, params, "i32")
     wide = w.new("zext i32 %soff to i64")
     total = w.new(f"add i64 %base, {w.new(f'add i64 %imm, {wide}')}")
@@ -82,8 +91,7 @@ def _load(inst: Instruction, ctx: LoweringContext) -> Lowered:
     _check(w, at, str(4 * count))
     vector = f"<{count} x i32>"
     w.store(vector, w.load(vector, w.new(f"inttoptr i64 {at} to ptr"), align=4), "%data", align=4)
-    args: list[Arg] = [WAVE, register_pointer(inst, data), ScalarReg(address.index, 64)]
-    return lowered_call(name, w, [*args, *_offsets(inst)])
+    return lowered_call(name, w, args)
 
 
 def _buffer_load(inst: Instruction, ctx: LoweringContext) -> Lowered:
@@ -91,6 +99,10 @@ def _buffer_load(inst: Instruction, ctx: LoweringContext) -> Lowered:
     data, resource = _operands(inst, count, 4)
     name = f"scalar_buffer_load_{count}"
     params = [("ptr", "wave"), ("ptr", "data"), ("ptr", "resource"), ("i64", "imm")]
+    args: list[Arg] = [WAVE, register_pointer(inst, data), register_pointer(inst, resource)]
+    args += _offsets(inst)
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, [*params, ("i32", "soff")], "i32")
     word0 = w.load("i64", "%resource", align=4)
     records = w.new(f"zext i32 {w.load('i32', '%resource', 8, align=4)} to i64")
@@ -119,8 +131,7 @@ def _buffer_load(inst: Instruction, ctx: LoweringContext) -> Lowered:
     w.place(none)
     vector = f"<{count} x i32>"
     w.store(vector, w.load(vector, buffer, align=4), "%data", align=4)
-    args: list[Arg] = [WAVE, register_pointer(inst, data), register_pointer(inst, resource)]
-    return lowered_call(name, w, [*args, *_offsets(inst)])
+    return lowered_call(name, w, args)
 
 
 for _name in _COUNTS:

@@ -26,6 +26,7 @@ from rocke.emulator.semantics.memory_address import (
     STORES,
     exec_params,
     is_off,
+    known_call,
     lowered_call,
     offset_of,
     refuse_modifiers,
@@ -89,6 +90,8 @@ def _transfer(
     masked = "_masked" if exec_param else ""
     verb = "store" if write else "load"
     name = f"scratch_{verb}_{type_.tag}{'_vaddr' if by_lane else ''}{masked}"
+    if known := known_call(name, args):
+        return known
     w = IRWriter(name, params, "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
     at = w.splat("i32", w.new("add i32 %saddr, %offset"))
