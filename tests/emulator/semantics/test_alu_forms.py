@@ -13,6 +13,8 @@ from rocke.emulator.semantics import FloatMode, UnknownInstruction, lower
 from tests.emulator.semantics.alu_cases import F16, F32, F64, Case, check, prepare
 from tests.emulator.semantics.alu_harness import FULL, PARTIAL, Wave, assemble, compile_all
 
+pytestmark = pytest.mark.normal
+
 U32, I32 = np.uint32, np.int32
 LANES = np.arange(64)
 FLUSH = FloatMode(denormals_f32=0, denormals_f64_f16=0)

@@ -7,6 +7,8 @@ import pytest
 
 from tests.emulator.semantics.alu_cases import F16, F32, F64, MASK, Case, check, prepare
 
+pytestmark = pytest.mark.normal
+
 U8, U16, I16, U32, I32, U64, I64 = (
     np.uint8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64,
 )  # fmt: skip

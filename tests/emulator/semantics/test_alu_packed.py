@@ -22,6 +22,8 @@ from tests.emulator.semantics.alu_cases import (
 from tests.emulator.semantics.alu_harness import FULL, PARTIAL, Wave, assemble, compile_all
 from tests.emulator.semantics.test_alu_vector import exact_fma, vmax, vmin
 
+pytestmark = pytest.mark.normal
+
 U16, I16, U32, I32, U64 = np.uint16, np.int16, np.uint32, np.int32, np.uint64
 
 
