@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rocke.emulator import state
 from rocke.emulator.blocks import (
@@ -37,6 +38,7 @@ from rocke.emulator.state import Fault, Status
 _CONTROL = CONDITIONS | {"s_branch", "s_barrier", "s_endpgm", "s_endpgm_saved", "s_trap"}
 _CONTROL |= {"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_getpc_b64", "s_memtime"}
 _CONTROL |= {"s_memrealtime", "s_endpgm_ordered_ps_done"}
+_EXEC = ScalarReg(EXEC, 64)
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,10 @@ def translate(program: Program, arch: str) -> Translation:
         for h in helpers
     ]
     return Translation("\n".join(declarations + bodies), helpers, translator.unknown)
+
+
+_Segment = Sequence[tuple[Instruction, Lowered, Lowered]]
+"""Instructions with their calls for a full and for a partial EXEC."""
 
 
 class _Translator:
@@ -117,15 +123,17 @@ class _Translator:
         self.lines.append("}")
         return "\n".join(self.lines)
 
-    def _segment(self, segment: Sequence[tuple[Instruction, Lowered, Lowered]]) -> None:
+    def _segment(self, segment: _Segment) -> None:
         """Code between two places where EXEC may change, in one or in both versions."""
         if not segment:
             return
-        full = [(inst, call) for inst, lowered, _ in segment for call in lowered.calls]
-        masked = [(inst, call) for inst, _, lowered in segment for call in lowered.calls]
-        if full == masked:
-            self._calls(full)
+        differ = [i for i, (_, full, part) in enumerate(segment) if full.calls != part.calls]
+        if not differ:
+            self._calls(segment, 1)
             return
+        before, after = segment[: differ[0]], segment[differ[-1] + 1 :]
+        segment = segment[differ[0] : differ[-1] + 1]
+        self._calls(before, 1)
         n = self.count = self.count + 1
         self.lines += [
             *self._load("i64", state.sgpr(EXEC), f"x{n}"),
@@ -133,16 +141,20 @@ class _Translator:
             f"br i1 %c{n}, label %full{n}, label %part{n}",
             f"full{n}:",
         ]
-        self._calls(full)
+        self._calls(segment, 1, "-1")
         self.lines += [f"br label %join{n}", f"part{n}:"]
-        self._calls(masked)
+        self._calls(segment, 2, f"%x{n}")
         self.lines += [f"br label %join{n}", f"join{n}:"]
+        self._calls(after, 1)
 
-    def _calls(self, calls: Sequence[tuple[Instruction, HelperCall]]) -> None:
-        for inst, call in calls:
-            self._call(inst, call)
+    def _calls(self, segment: _Segment, which: Literal[1, 2], exec_: str = "") -> None:
+        """Emit one version of a segment; ``exec_`` is EXEC's value there, where it is at hand."""
+        for item in segment:
+            lowered = item[which]
+            for i, call in enumerate(lowered.calls):
+                self._call(item[0], call, exec_ if i == 0 or not lowered.writes_exec else "")
 
-    def _call(self, inst: Instruction, call: HelperCall) -> None:
+    def _call(self, inst: Instruction, call: HelperCall, exec_: str) -> None:
         n = self.count = self.count + 1
         types, values = [], []
         lines = self.lines
@@ -154,6 +166,9 @@ class _Translator:
             elif isinstance(arg, Imm):
                 types.append(f"i{arg.width}")
                 values.append(f"i{arg.width} {arg.value}")
+            elif exec_ and arg == _EXEC:
+                types.append("i64")
+                values.append(f"i64 {exec_}")
             elif isinstance(arg, ScalarReg):
                 types.append(f"i{arg.width}")
                 lines += self._load(f"i{arg.width}", state.sgpr(arg.index), f"a{n}_{i}")
