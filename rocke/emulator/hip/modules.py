@@ -1,0 +1,240 @@
+"""Modules, functions and launches of the stand-in."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from rocke.arch import Target
+from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
+from rocke.emulator.device import EmulatedDevice
+from rocke.emulator.hip import peek
+from rocke.emulator.hip.errors import HipCode, HipFailure
+from rocke.runtime.device import DeviceError, KernelFault, LoadedKernel
+
+# hip_runtime_api.h: HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END.
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 3
+_EXTRA_WORDS = 16
+_ITEMS_LIMIT = 1 << 32
+_SLACK = 8
+"""A packed buffer may be padded to a multiple of this."""
+_ADDRESS_FAULTS = ("global_read", "global_write")
+
+
+@dataclass(eq=False)
+class Module:
+    """A loaded code object."""
+
+    handle: int
+    code_object: CodeObject
+    functions: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A kernel of a module, translated."""
+
+    handle: int
+    module: Module
+    loaded: LoadedKernel
+    name: bytes
+
+    @property
+    def info(self) -> KernelInfo:
+        """What the object's metadata says."""
+        return self.loaded.info
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """``grid`` in workgroups, ``block`` in work-items, ``lds`` dynamic bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    lds: int
+
+
+class HipModules:
+    """The modules and functions of one device, by handle. Handles are never used twice."""
+
+    def __init__(self, device: EmulatedDevice, handles: Iterator[int] | None = None) -> None:
+        self.device = device
+        self._handles = handles or count(0x5000_0000, 16)
+        self._lock = threading.Lock()
+        self._modules: dict[int, Module] = {}
+        self._functions: dict[int, Function] = {}
+
+    def load(self, code_object: CodeObject) -> int:
+        """A new module's handle."""
+        with self._lock:
+            module = Module(next(self._handles), code_object)
+            self._modules[module.handle] = module
+            return module.handle
+
+    def unload(self, handle: int) -> None:
+        """Drop a module and its functions."""
+        with self._lock:
+            module = self._get_module(handle)
+            for function in module.functions.values():
+                del self._functions[function]
+            del self._modules[handle]
+
+    def module(self, handle: int) -> Module:
+        """The module with that handle."""
+        with self._lock:
+            return self._get_module(handle)
+
+    def function(self, handle: int) -> Function:
+        """The function with that handle."""
+        with self._lock:
+            if handle not in self._functions:
+                raise HipFailure(HipCode.INVALID_HANDLE, f"{handle:#x} is no function")
+            return self._functions[handle]
+
+    def get_function(self, handle: int, name: str) -> int:
+        """The handle of a module's kernel; translates it the first time."""
+        module = self.module(handle)
+        try:
+            info = module.code_object.kernel(name)
+        except CodeObjectError as error:
+            raise HipFailure(HipCode.NOT_FOUND, str(error)) from error
+        if info.symbol not in module.functions:
+            try:
+                loaded = self.device.load(module.code_object, info.symbol)
+            except DeviceError as error:
+                raise HipFailure(HipCode.INVALID_IMAGE, str(error)) from error
+            with self._lock:
+                self._get_module(handle)
+                new = Function(next(self._handles), module, loaded, info.name.encode() + b"\0")
+                known = module.functions.setdefault(info.symbol, new.handle)
+                if known == new.handle:
+                    self._functions[known] = new
+        return module.functions[info.symbol]
+
+    def reset(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._modules.clear()
+            self._functions.clear()
+
+    def launch(self, function: Function, shape: LaunchShape, params: int, extra: int) -> None:
+        """Run a kernel to its end.
+
+        ``params`` is the address of an array of pointers to the arguments, ``extra`` that of a
+        list with a packed buffer; exactly one of them is given, or none for no arguments.
+        """
+        info = function.info
+        check_shape(info, self.device.target, shape)
+        if params and extra:
+            raise HipFailure(
+                HipCode.INVALID_VALUE,
+                f"kernel {info.name}: both an argument array and a packed buffer were given",
+            )
+        kernargs = _packed(info, extra) if extra else _gathered(info, params)
+        try:
+            self.device.launch(
+                function.loaded, shape.grid, shape.block, kernargs, dynamic_lds=shape.lds
+            )
+        except KernelFault:
+            raise
+        except DeviceError as error:
+            raise HipFailure(HipCode.LAUNCH_FAILURE, str(error)) from error
+
+    def _get_module(self, handle: int) -> Module:
+        if handle not in self._modules:
+            raise HipFailure(HipCode.INVALID_HANDLE, f"{handle:#x} is no module")
+        return self._modules[handle]
+
+
+def fault_code(fault: KernelFault) -> HipCode:
+    """The HIP error that stands for a kernel's fault."""
+    kind = fault.report.get("kind")
+    if kind in _ADDRESS_FAULTS:
+        return HipCode.ILLEGAL_ADDRESS
+    return HipCode.LAUNCH_TIME_OUT if kind == "progress" else HipCode.LAUNCH_FAILURE
+
+
+def check_shape(info: KernelInfo, target: Target, shape: LaunchShape) -> None:
+    """Refuse sizes that the kernel or the target does not allow."""
+    bad = HipCode.INVALID_CONFIGURATION
+    where = f"launch of {info.name}"
+    for axis, grid, block in zip("xyz", shape.grid, shape.block, strict=True):
+        if grid < 1 or block < 1 or grid * block >= _ITEMS_LIMIT:
+            raise HipFailure(
+                bad,
+                f"{where}: {grid} workgroups of {block} work-items in {axis}, expected at least "
+                f"one of each and fewer than 2**32 work-items",
+            )
+    items = shape.block[0] * shape.block[1] * shape.block[2]
+    limit = min(info.max_workgroup_size, target.max_workgroup_size)
+    if items > limit:
+        raise HipFailure(
+            bad, f"{where}: a block of {items} work-items, at most {limit} are allowed"
+        )
+    required = info.required_workgroup_size
+    if required is not None and shape.block != required:
+        raise HipFailure(bad, f"{where}: block is {shape.block}, the kernel needs {required}")
+    if info.lds + shape.lds > target.lds_bytes:
+        raise HipFailure(
+            bad,
+            f"{where}: {info.lds} bytes of LDS and {shape.lds} dynamic, {target.name} has "
+            f"{target.lds_bytes}",
+        )
+
+
+def _packed(info: KernelInfo, extra: int) -> bytes:
+    """The argument bytes of the packed form, with their size compared with the metadata."""
+    given: dict[int, int] = {}
+    at = extra
+    for _ in range(_EXTRA_WORDS):
+        key = peek.word(at, "extra")
+        if key == _END:
+            break
+        if key not in (_BUFFER_POINTER, _BUFFER_SIZE):
+            raise HipFailure(HipCode.INVALID_VALUE, f"extra: {key:#x} is no HIP_LAUNCH_PARAM")
+        given[key] = peek.word(at + 8, "extra")
+        at += 16
+    else:
+        raise HipFailure(HipCode.INVALID_VALUE, "extra: no HIP_LAUNCH_PARAM_END")
+    if set(given) != {_BUFFER_POINTER, _BUFFER_SIZE}:
+        raise HipFailure(HipCode.INVALID_VALUE, "extra: a buffer and its size are needed")
+    size = peek.word(given[_BUFFER_SIZE], "extra: the buffer's size")
+    needed = _explicit_bytes(info)
+    if not needed <= size <= -(-needed // _SLACK) * _SLACK:
+        raise HipFailure(
+            HipCode.INVALID_VALUE,
+            f"kernel {info.name}: {size} bytes of arguments, expected {needed}: {_declared(info)}",
+        )
+    return peek.read(given[_BUFFER_POINTER], size, "extra: the buffer")[:needed] if size else b""
+
+
+def _gathered(info: KernelInfo, params: int) -> bytes:
+    """The argument bytes of the array form: one pointer for each argument."""
+    arguments = info.explicit_arguments
+    if not arguments:
+        return b""
+    what = f"kernel {info.name}: {len(arguments)} arguments are needed: {_declared(info)}"
+    if not params:
+        raise HipFailure(HipCode.INVALID_VALUE, f"{what}; none were given")
+    pointers = struct.unpack(
+        f"<{len(arguments)}Q", peek.read(params, 8 * len(arguments), f"{what}; kernelParams")
+    )
+    data = bytearray(_explicit_bytes(info))
+    for number, (argument, pointer) in enumerate(zip(arguments, pointers, strict=True)):
+        where = f"{what}; the pointer to number {number}"
+        data[argument.offset : argument.offset + argument.size] = peek.read(
+            pointer, argument.size, where
+        )
+    return bytes(data)
+
+
+def _explicit_bytes(info: KernelInfo) -> int:
+    return max((a.offset + a.size for a in info.explicit_arguments), default=0)
+
+
+def _declared(info: KernelInfo) -> str:
+    listed = (f"{a.name} ({a.size} bytes)" for a in info.explicit_arguments)
+    return ", ".join(listed) or "no arguments"
