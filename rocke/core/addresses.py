@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlir import ir as mlir_ir
 
 from rocke.core.base import BuilderBase, Operand
@@ -75,11 +77,19 @@ class Addresses(BuilderBase):
         if not isinstance(elem, ScalarType) or elem.bits < 8:
             self._fail(op, f"expected a type of 8 bits or more in memory, got {elem}")
 
-    def _load(self, op: str, address: Value, type_: Type, align: int | None) -> Value:
+    def _load(
+        self,
+        op: str,
+        address: Value,
+        type_: Type,
+        align: int | None,
+        scopes: Mapping[str, mlir_ir.Attribute] | None = None,
+    ) -> Value:
         elem = type_.elem if isinstance(type_, VectorType) else type_
         self._in_memory(op, elem)
         assert isinstance(elem, ScalarType)
-        return self._emit1(op, "llvm.load", (address,), type_, self._alignment(op, elem, align))
+        attributes = {**self._alignment(op, elem, align), **(scopes or {})}
+        return self._emit1(op, "llvm.load", (address,), type_, attributes)
 
     def _store(self, op: str, address: Value, value: Value, align: int | None) -> None:
         elem = value.type.elem if isinstance(value.type, VectorType) else value.type

@@ -140,6 +140,17 @@ class Casts(BuilderBase):
         word = self._call(op, "llvm.amdgcn.perm", (high, low, selector), I32)
         return self.bitcast(word, VectorType(BF16, 2))
 
+    def byte_permute(self, high: Value, low: Value, selector: Value) -> Value:
+        """Four bytes out of the eight of two ``i32``: byte i of the result is byte ``selector[i]``
+        of ``low`` (0 to 3) or of ``high`` (4 to 7). Gives i32.
+
+        Emits the intrinsic ``llvm.amdgcn.perm`` (one ``v_perm_b32``).
+        """
+        op = "byte_permute"
+        for value in (high, low, selector):
+            self._expect(op, value, isinstance(value, Value) and value.type == I32, "three i32")
+        return self._call(op, "llvm.amdgcn.perm", (high, low, selector), I32)
+
     def cvt_pkrtz_f16_f32(self, a: Value, b: Value) -> Value:
         """Two f32 to ``vec<f16, 2>`` (a first), toward zero, in one instruction.
 

@@ -76,6 +76,20 @@ class CrossLane(BuilderBase):
         operands = (self._ballot(op, opposite), self._operand(op, 0, I64))
         return self._emit1(op, "arith.cmpi", operands, I1, {"predicate": self._attr("0 : i64")})
 
+    def lanes_below(self, mask: Value) -> Value:
+        """How many bits of ``mask`` (i64, a ballot) belong to lanes below this one: an i32.
+
+        Emits ``rocdl.mbcnt.lo`` and ``rocdl.mbcnt.hi``.
+        """
+        op = "lanes_below"
+        good = isinstance(mask, Value) and mask.type == I64
+        self._expect(op, mask, good, "an i64 mask of lanes")
+        low = self._emit1(op, "arith.trunci", (mask,), I32)
+        above = self._emit1(op, "arith.shrui", (mask, self._operand(op, 32, I64)), I64)
+        high = self._emit1(op, "arith.trunci", (above,), I32)
+        count = self._emit1(op, "rocdl.mbcnt.lo", (low, self._operand(op, 0)), I32)
+        return self._emit1(op, "rocdl.mbcnt.hi", (high, count), I32)
+
     def ds_bpermute(self, address: Value, value: Value) -> Value:
         """The value of lane ``address / 4`` (i32 bytes, may differ by lane). Any type.
 
@@ -86,6 +100,19 @@ class CrossLane(BuilderBase):
         self._expect(op, address, good, "an i32 address (4 * lane)")
         return self._by_word(
             op, value, lambda w: self._emit1(op, "rocdl.ds_bpermute", (address, w), I32)
+        )
+
+    def ds_permute(self, address: Value, value: Value) -> Value:
+        """Sends ``value`` to lane ``address / 4`` (i32 bytes, a different one for each lane). Any
+        type. All lanes active.
+
+        Emits the intrinsic ``llvm.amdgcn.ds.permute``: LDS hardware, but no LDS memory.
+        """
+        op = "ds_permute"
+        good = isinstance(address, Value) and address.type == I32
+        self._expect(op, address, good, "an i32 address (4 * lane)")
+        return self._by_word(
+            op, value, lambda w: self._call(op, "llvm.amdgcn.ds.permute", (address, w), I32)
         )
 
     def warp_shuffle_xor(self, value: Value, mask: int) -> Value:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from mlir import ir as mlir_ir
 
 from rocke.core.base import BuilderBase, Operand
-from rocke.core.types import F16, F32, I1, VectorType, element_of, is_float, with_element
+from rocke.core.types import BF16, F16, F32, I1, VectorType, element_of, is_float, with_element
 from rocke.core.value import Value
 
 FCMP_PREDICATES = [
@@ -100,6 +100,23 @@ class Floats(BuilderBase):
         """
         x, y, z = self._alike("fmax3", a, b, c)
         return self.fmax(self.fmax(x, y, fastmath=fastmath), z, fastmath=fastmath)
+
+    def dot2(self, a: Value, b: Value, c: Value) -> Value:
+        """``a[0] b[0] + a[1] b[1] + c``: two vectors ``vec<f16, 2>`` or (gfx950) ``vec<bf16, 2>``
+        and an f32; gives f32 (``v_dot2_f32_f16``, ``v_dot2_f32_bf16``).
+
+        Emits the intrinsic ``llvm.amdgcn.fdot2`` or ``llvm.amdgcn.fdot2.f32.bf16``.
+        """
+        op = "dot2"
+        x, y = self._alike(op, a, b)
+        pairs = (VectorType(F16, 2), VectorType(BF16, 2))
+        self._expect(op, x, x.type in pairs, "vectors of two f16 or bf16")
+        self._expect(op, c, isinstance(c, Value) and c.type == F32, "an f32 to add to")
+        if x.type == pairs[1]:
+            self._require(op, "gfx950")
+        name = "llvm.amdgcn.fdot2" + ("" if x.type == pairs[0] else ".f32.bf16")
+        clamp = self._emit1(op, "arith.constant", (), I1, {"value": self._attr("false")})
+        return self._call(op, name, (x, y, c, clamp), F32)
 
     # -- transcendental -------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from mlir import ir as mlir_ir
 
@@ -30,6 +31,8 @@ class Lds(GlobalMemory):
     An index is one i32 Value (or Python int) for a one-dimensional array, else a list with one for
     each dimension; arrays are row-major. Indices past the end are not checked.
     """
+
+    _incoming: mlir_ir.Attribute | None = None
 
     def smem_alloc(self, type: ScalarType, shape: Sequence[int], name_hint: str = "smem") -> Value:
         """An LDS array for the whole launch, 16-byte aligned, not initialised.
@@ -103,6 +106,21 @@ class Lds(GlobalMemory):
         where = self._element_pointer(op, array, type_.elem, total)
         return self._element_pointer(op, where, type_.elem, constant)
 
+    def smem_view(self, array: Value, type: ScalarType, shape: Sequence[int]) -> Value:
+        """The bytes of an LDS array as an array of another type and shape, not larger. No
+        operation.
+        """
+        op = "smem_view"
+        whole = self._smem(op, array)
+        self._in_memory(op, type)
+        try:
+            view = SmemType(type, tuple(shape))
+        except (TypeError, ValueError) as error:
+            self._fail(op, str(error))
+        if view.bytes > whole.bytes:
+            self._fail(op, f"expected at most the {whole.bytes} bytes of {whole}, got {view}")
+        return Value(self, self._use(op, array), view, array._block)
+
     def smem_ptr(self, array: Value, *index: Index) -> Value:
         """The address of one element as an LDS pointer. Emits ``llvm.getelementptr inbounds``."""
         return self._element("smem_ptr", array, index)
@@ -124,9 +142,8 @@ class Lds(GlobalMemory):
         """
         op = "smem_load_vN"
         elem = self._same_element(op, self._smem(op, array).elem, dtype)
-        return self._load(
-            op, self._element(op, array, (index, *more)), self._vector_of(op, elem, n), align
-        )
+        address, type_ = self._element(op, array, (index, *more)), self._vector_of(op, elem, n)
+        return self._load(op, address, type_, align, self._read_scope())
 
     def smem_store_vN(
         self, array: Value, index: Index, value: Operand, n: int, *, align: int | None = None
@@ -140,6 +157,27 @@ class Lds(GlobalMemory):
         self._store(op, self._element(op, array, (index,)), stored, align)
 
     # -- direct copies -------------------------------------------------------------------
+
+    @contextmanager
+    def incoming_scope(self) -> Iterator[None]:
+        """Promises that no LDS read emitted inside meets a direct copy emitted inside.
+
+        Code inside fills one buffer by direct copies while it reads another: without the promise
+        LLVM lets every read wait for all copies under way. The kernel waits for them itself
+        (`s_waitcnt`, barrier) before it reads what they wrote. Emits alias scopes.
+        """
+        made = "#llvm.alias_scope<id = distinct[0]<>, domain = <id = distinct[1]<>>>"
+        outer, self._incoming = self._incoming, self._attr(f"[{made}]")
+        try:
+            yield
+        finally:
+            self._incoming = outer
+
+    def _copy_scope(self) -> dict[str, mlir_ir.Attribute]:
+        return {} if self._incoming is None else {"alias_scopes": self._incoming}
+
+    def _read_scope(self) -> dict[str, mlir_ir.Attribute]:
+        return {} if self._incoming is None else {"noalias_scopes": self._incoming}
 
     def _copy_size(self, op: str, nbytes: int) -> Value:
         if nbytes not in _COPY_TARGETS:
@@ -179,7 +217,7 @@ class Lds(GlobalMemory):
         voffset, uniform = self._bytes(op, elem, offset), self._bytes(op, elem, soffset)
         zero = self._operand(op, 0)
         operands = (rsrc, where, size, voffset, uniform, zero, zero)
-        self._emit(op, "rocdl.raw.ptr.buffer.load.lds", operands)
+        self._emit(op, "rocdl.raw.ptr.buffer.load.lds", operands, (), self._copy_scope())
 
     def global_load_lds(
         self, ptr: Value, offset: Operand, array: Value, index: Index = 0, *, nbytes: int = 4
@@ -196,6 +234,7 @@ class Lds(GlobalMemory):
         where = self._lds_address(op, array, index)
         zero = self._attr("0 : i32")
         attributes = {"size": self._attr(f"{nbytes} : i32"), "offset": zero, "aux": zero}
+        attributes.update(self._copy_scope())
         self._emit(op, "rocdl.global.load.lds", (source, where), (), attributes)
 
     # -- transposed reads ----------------------------------------------------------------
@@ -226,5 +265,6 @@ class Lds(GlobalMemory):
         self._require(op, "gfx950")
         result = VectorType(elem, n)
         carried: Type = result if size == 2 else VectorType(I32, 2)
-        read = self._emit1(op, name, (self._element(op, array, index),), carried)
+        address = self._element(op, array, index)
+        read = self._emit1(op, name, (address,), carried, self._read_scope())
         return read if carried == result else self._emit1(op, "llvm.bitcast", (read,), result)
