@@ -1,11 +1,29 @@
 """Block-sparse attention forward, the fast form: many waves, K and V through LDS.
 
-The spec, the kernel's parameters and the launch rule are in :mod:`.bsa_spec`.
+One workgroup takes the rows of one query block (or a share of them), all waves together: K and V
+tiles come to LDS one step ahead, each wave computes ``S^T = K Q^T``, softmax and
+``O^T += V^T P^T`` for its rows. The loop runs over the listed blocks only, full tiles first, without
+masks, then partial ones (last block, variable sizes, window edges).
+
+The spec, the kernel's parameters and the launch rule are in :mod:`.bsa_spec`, the settings and
+their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_steps` (which tiles),
+:mod:`.bsa_staging` (memory to LDS), :mod:`.bsa_products`, :mod:`.bsa_softmax` and
+:mod:`.bsa_output`, on the layouts of :mod:`.bsa_layout`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rocke.core.ir import I32, I64, IRBuilder, KernelDef, Value
+
+from .bsa_layout import SLOT
+from .bsa_output import OutputRow, head_pointer, merge_groups, store_rows
+from .bsa_products import KeyReader, ValueReader
 from .bsa_settings import BlockSparseSettings, default_settings
+from .bsa_shape import Place, Shape
+from .bsa_softmax import Softmax, State
 from .bsa_spec import (
     EMPTY_LSE,
     NO_WINDOW,
@@ -14,7 +32,10 @@ from .bsa_spec import (
     block_sparse_attention_grid,
     block_sparse_attention_signature,
     is_valid_block_sparse_spec,
+    parameters,
 )
+from .bsa_staging import Rows, Staging, Step, Tiles, staging
+from .bsa_steps import VALID_BITS, Portion, StepList, Window
 
 __all__ = [
     "EMPTY_LSE",
@@ -24,6 +45,267 @@ __all__ = [
     "block_sparse_attention_block",
     "block_sparse_attention_grid",
     "block_sparse_attention_signature",
+    "build_block_sparse_attention",
     "default_settings",
     "is_valid_block_sparse_spec",
 ]
+
+
+def build_block_sparse_attention(spec: BlockSparseAttentionSpec, arch: str = "gfx950") -> KernelDef:
+    """Build the kernel for one target; parameters as :mod:`.bsa_spec` says.
+
+    Raises ``ValueError`` with the reason of :func:`is_valid_block_sparse_spec`.
+    """
+    ok, reason = is_valid_block_sparse_spec(spec, arch)
+    if not ok:
+        raise ValueError(f"invalid block-sparse attention spec: {reason}")
+    shape = Shape.of(spec, arch)
+    b = IRBuilder(spec.kernel_name(arch))
+    b.bind_arch(arch)
+    work_items = shape.settings.work_items
+    b.kernel.attributes["max_workgroup_size"] = work_items
+    b.kernel.attributes["required_workgroup_size"] = (work_items, 1, 1)
+    params = {
+        name: b.param(name, type_, **promises)  # type: ignore[arg-type]
+        for name, type_, promises in parameters(spec)
+    }
+    _emit(b, shape, params)
+    b.ret()
+    return b.kernel
+
+
+def _emit(b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> None:
+    """The kernel: find the rows, visit full tiles, then partial ones, merge and store."""
+    place = Place.of(b, shape)
+    rows = QueryRows.of(b, shape, place, params)
+    keys, values = (rows.key_rows(b, shape, params, name) for name in "kv")
+    query = _load_query(b, shape, place, rows, params)
+    with b.incoming_scope():
+        stage = staging(b, shape, place, keys, values)
+        visit = Visitor(b, shape, place, params, rows, stage, query)
+        state = State.start(b, shape, params["scale_log2"])
+        state = visit.all_tiles(state, partial=False)
+        state = visit.all_tiles(state, partial=True)
+    state = merge_groups(b, shape, place, stage.array, state)
+    store_rows(b, shape, place, state, rows.output(b, shape, params))
+
+
+@dataclass(frozen=True)
+class QueryRows:
+    """The rows of this workgroup and this lane (i32); ``batch``, ``head``, ``kv_head`` are i64.
+
+    ``first`` is the workgroup's first row, ``row`` the lane's, ``in_block`` the lane's row within
+    its query block. ``exists``: the grid's query block is one of the problem's.
+    """
+
+    batch: Value
+    head: Value
+    kv_head: Value
+    q_block: Value
+    first: Value
+    row: Value
+    in_block: Value
+    exists: Value
+
+    @staticmethod
+    def of(b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]) -> QueryRows:
+        """Decode the grid: x = query block and workgroup within it, y = query head, z = batch."""
+        spec, settings = shape.spec, shape.settings
+        head = b.block_id_y()
+        kv_head = b.div(head, params["heads_per_kv"])
+        batch64, head64, kv64 = (b.sext(v, I64) for v in (b.block_id_z(), head, kv_head))
+        workgroups = -(-spec.block_q // settings.rows)
+        q_block = b.div(b.block_id_x(), workgroups)
+        share = b.sub(b.block_id_x(), b.mul(q_block, workgroups))
+        exists = b.const_i1(True)
+        if spec.row_order:
+            order = head_pointer(b, params, "order", batch64, head64)
+            q_block = b.readfirstlane(b.global_load_i32(order, q_block))
+            block_q = spec.block_q
+            count = b.div(b.add(params["seqlen_q"], block_q - 1), block_q)
+            exists = b.cmp_ult(q_block, count)
+            q_block = b.select(exists, q_block, b.const_i32(0))
+        within = b.mul(share, settings.rows)
+        in_block = b.add(b.add(within, b.mul(place.row_wave, settings.wave_rows)), place.column)
+        base = b.mul(q_block, spec.block_q)
+        return QueryRows(
+            batch=batch64,
+            head=head64,
+            kv_head=kv64,
+            q_block=q_block,
+            first=b.add(base, within),
+            row=b.add(base, in_block),
+            in_block=in_block,
+            exists=exists,
+        )
+
+    def key_rows(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value], name: str) -> Rows:
+        """K or V of the head that the query head reads."""
+        base = head_pointer(b, params, name, self.batch, self.kv_head)
+        return Rows(b, shape, base, params[f"stride_{name}_token"], params["seqlen_k"])
+
+    def output(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> OutputRow:
+        """Where the lane's row goes."""
+        exists = b.land(self.exists, b.cmp_lt(self.row, params["seqlen_q"]))
+        if shape.spec.block_q % shape.settings.rows:
+            exists = b.land(exists, b.cmp_lt(self.in_block, shape.spec.block_q))
+        lse = None
+        if shape.spec.need_lse:
+            lse = head_pointer(b, params, "lse", self.batch, self.head)
+        o = head_pointer(b, params, "o", self.batch, self.head)
+        return OutputRow(o, lse, self.row, params["stride_o_token"], exists)
+
+    def window(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> Window | None:
+        """The band mask, with its bounds relative to a row's number."""
+        if shape.spec.mask_mode == "none":
+            return None
+        shift = b.sub(params["seqlen_k"], params["seqlen_q"])
+        last = b.add(self.first, shape.settings.rows - 1)
+        return Window(
+            low=b.sub(shift, params["window_left"]),
+            high=b.add(shift, params["window_right"]),
+            first_row=self.first,
+            last_row=b.smin(last, b.sub(params["seqlen_q"], 1)),
+        )
+
+    def steps(
+        self, b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]
+    ) -> StepList:
+        """The pattern's row of this query block."""
+        row = b.sext(self.q_block, I64)
+        name = "indices" if shape.spec.pattern == "list" else "bitmap"
+        pointer = head_pointer(b, params, name, self.batch, self.head)
+        pointer = b.ptr_add(pointer, b.mul(row, params[f"stride_{name}_row"]))
+        if name == "indices":
+            counts = head_pointer(b, params, "counts", self.batch, self.head)
+            count = b.readfirstlane(b.global_load_i32(counts, row))
+            blocks = b.smax(b.smin(count, params["list_width"]), 0)
+            size = b.mul(blocks, I32.bytes)
+        else:
+            block_k = shape.spec.block_k
+            blocks = b.div(b.add(params["seqlen_k"], block_k - 1), block_k)
+            size = blocks
+        blocks = b.select(self.exists, blocks, b.const_i32(0))
+        pattern = b.buffer_rsrc(pointer, size)
+        window = self.window(b, shape, params)
+        return StepList(b, shape, place, params, pattern, blocks, window)
+
+
+def _load_query(
+    b: IRBuilder, shape: Shape, place: Place, rows: QueryRows, params: Mapping[str, Value]
+) -> list[Value]:
+    """The lane's query row as operands of the first product; rows past the last repeat it."""
+    row = b.smin(rows.row, b.sub(params["seqlen_q"], 1))
+    pointer = head_pointer(b, params, "q", rows.batch, rows.head)
+    start = b.mul(row, params["stride_q_token"])
+    return [
+        b.global_load_vN(
+            pointer,
+            b.add(b.add(start, first * SLOT), b.mul(place.group, width)),
+            shape.elem,
+            width,
+            align=2 * width,
+        )
+        for first, width in shape.dimension_chunks()
+    ]
+
+
+class Visitor:
+    """The loop over the key tiles of a query block."""
+
+    def __init__(
+        self,
+        b: IRBuilder,
+        shape: Shape,
+        place: Place,
+        params: Mapping[str, Value],
+        rows: QueryRows,
+        stage: Staging,
+        query: Sequence[Value],
+    ) -> None:
+        self.b, self.shape, self.place, self.stage, self.query = b, shape, place, stage, query
+        self.rows = rows
+        self.steps = rows.steps(b, shape, place, params)
+        self.softmax = Softmax(b, shape, params["scale_log2"])
+        self.keys = KeyReader.of(b, shape, place, stage.array)
+        self.values = ValueReader(b, shape, place, stage.array)
+
+    def all_tiles(self, state: State, *, partial: bool) -> State:
+        """Visit the full (or the partial) tiles, 64 at a time."""
+        b = self.b
+        first = [b.const_i32(0), *state.values()]
+        loop = b.scf_for_iter(0, self.steps.n, 64, first, iv_name="portion")
+        with loop as (_, (start, *carried)):
+            portion = self.steps.portion(start, partial=partial)
+            new = self._portion(State.of(carried), portion, partial)
+            b.scf_yield(portion.following, *new.values())
+        return State.of(loop.results[1:])
+
+    def _portion(self, state: State, portion: Portion, partial: bool) -> State:
+        """Visit one portion's tiles: stage the next while this one is computed."""
+        b, waves_k = self.b, self.shape.settings.waves_k
+        turns = b.add(portion.count, waves_k - 1)
+        turns = turns if waves_k == 1 else b.lshr(turns, waves_k.bit_length() - 1)
+
+        def step(turn: Value) -> Step:
+            """The tile of this wave's group in a turn."""
+            index = turn if waves_k == 1 else b.add(b.mul(turn, waves_k), self.place.key_group)
+            word = b.readlane(portion.entries, index)
+            valid = b.land(word, (1 << VALID_BITS) - 1) if partial else None
+            return Step(b.lshr(word, VALID_BITS), valid, b.cmp_lt(index, portion.count))
+
+        started = self.stage.begin(step(b.const_i32(0)))
+        count = len(started)
+        loop = b.scf_for_iter(0, turns, 1, [*started, *state.values()], iv_name="turn")
+        with loop as (turn, carried):
+            tiles, here = self.stage.arrive(carried[:count]), step(turn)
+            if waves_k == 1:
+                b.scf_yield(*self._turn(carried, count, tiles, here, step(b.add(turn, 1))))
+            else:
+                with b.scf_if(here.wanted, [v.type for v in carried]) as branch:
+                    b.scf_yield(*self._turn(carried, count, tiles, here, step(b.add(turn, 1))))
+                with branch.orelse():
+                    b.scf_yield(*carried)
+                b.scf_yield(*branch.results)
+        return State.of(loop.results[count:])
+
+    def _turn(
+        self, carried: Sequence[Value], count: int, tiles: Tiles, here: Step, following: Step
+    ) -> list[Value]:
+        """One tile: the ``count`` first values carried are the staging's, the rest the state."""
+        state = State.of(carried[count:])
+        staged = self.stage.fetch(carried[:count], following)
+        scores = self.keys.scores(tiles.keys, self.query)
+        takes_part = None if here.valid is None else self._takes_part(here)
+        new = self._softmax_and_output(state, scores, takes_part, tiles.values)
+        return [*staged, *new.values()]
+
+    def _softmax_and_output(
+        self, state: State, scores: list[Value], takes_part: list[Value] | None, values: Value
+    ) -> State:
+        b = self.b
+        if takes_part is not None:
+            hidden = b.const_f32(float("-inf"))
+            scores = [b.select(t, s, hidden) for t, s in zip(takes_part, scores, strict=True)]
+        state = self.softmax.grow(state, scores)
+        state, weights = self.softmax.weights(state, scores, takes_part)
+        output = self.values.accumulate(values, weights, state.output)
+        return State(state.reference, state.offset, state.limit, state.total, tuple(output))
+
+    def _takes_part(self, step: Step) -> list[Value]:
+        """Of each of the lane's scores of a partial tile, whether the row attends the key."""
+        b, shape, window = self.b, self.shape, self.steps.window
+        low, end = b.const_i32(0), step.valid
+        assert end is not None
+        if window is not None:
+            # Keys of the tile that the row sees, as numbers within the tile.
+            first = b.sub(self.rows.row, b.mul(step.number, shape.settings.tile_k))
+            low = b.smax(b.add(first, window.low), 0)
+            end = b.smin(b.add(b.add(first, window.high), 1), end)
+        length = b.smax(b.sub(end, low), 0)
+        lane_key = b.sub(self.place.half_offset(b), low)
+        return [
+            b.cmp_ult(b.add(lane_key, quad * shape.atoms.quad_keys + r), length)
+            for quad in range(shape.key_quads)
+            for r in range(4)
+        ]

@@ -68,7 +68,7 @@ class Softmax:
     def grow(self, state: State, scores: Sequence[Value]) -> State:
         """Rescale the state to the scores' maxima, if any row of the wave has outgrown its own."""
         b = self.b
-        highest = _highest(b, scores)
+        highest = _highest(b, state.reference, scores)
         old = state.values()
         branch = b.scf_if(b.wave_any(b.fcmp("ogt", highest, state.limit)), [v.type for v in old])
         with branch:
@@ -79,8 +79,7 @@ class Softmax:
 
     def _rescaled(self, state: State, highest: Value) -> State:
         b = self.b
-        row = across_groups(b, self.shape, highest, b.fmax)
-        reference = b.fmax(state.reference, row)
+        reference = across_groups(b, self.shape, highest, b.fmax)
         offset = b.fneg(b.fmul(reference, self.scale))
         factor = b.exp2_fast(b.fsub(offset, state.offset))
         factors = b.vec_splat(factor, self.shape.atoms.registers)
@@ -135,9 +134,9 @@ class Softmax:
         return total
 
 
-def _highest(b: IRBuilder, scores: Sequence[Value]) -> Value:
-    """The greatest score, three at a time."""
-    highest, rest = scores[0], list(scores[1:])
+def _highest(b: IRBuilder, reference: Value, scores: Sequence[Value]) -> Value:
+    """The greatest of the reference and the scores, three at a time."""
+    highest, rest = reference, list(scores)
     while len(rest) >= 2:
         highest = b.fmax3(highest, rest.pop(0), rest.pop(0))
     return b.fmax(highest, rest[0]) if rest else highest

@@ -1,0 +1,280 @@
+"""K and V from memory to LDS, one tile ahead of the products.
+
+:class:`DirectStaging` copies straight into LDS, into one buffer while the products read another.
+:class:`RegisterStaging` loads the next tile into registers while the products read the only buffer,
+and transposes V on the way to LDS, for targets that cannot read it transposed.
+
+Both are used as ``carried = begin(...)``, then in each step of the loop ``tiles = arrive(carried)``
+in every wave of the workgroup alike, and ``carried = fetch(carried, ...)`` in the waves that use
+the tiles. A step that is not wanted is fetched through an empty descriptor: no memory is read, and
+there is no branch that would part the copies from the products.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rocke.core.ir import I32, IRBuilder, Value, vec
+
+from .bsa_layout import SLOT, WAVE_SIZE
+from .bsa_shape import Place, Shape
+
+
+@dataclass(frozen=True)
+class Rows:
+    """K or V of one head: ``base`` pointer, ``stride`` (i32 elements) between its ``count`` rows."""
+
+    b: IRBuilder
+    shape: Shape
+    base: Value
+    stride: Value
+    count: Value
+
+    def size(self, count: Value | None = None) -> Value:
+        """Bytes up to the end of row ``count - 1`` (default: the last)."""
+        b = self.b
+        last = b.mul(b.sub(self.count if count is None else count, 1), self.stride)
+        return b.mul(b.add(last, self.shape.spec.head_size), self.shape.elem.bytes)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A tile of keys: its number, how many of its keys are real (None: all), and whether there is
+    one (all uniform).
+    """
+
+    number: Value
+    valid: Value | None
+    wanted: Value
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Where a step's K and V lie, in elements of the LDS array."""
+
+    keys: Value
+    values: Value
+
+
+class Staging(ABC):
+    """What both ways share: the source, the LDS array, and where a copy's 16 bytes come from."""
+
+    def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
+        self.b, self.shape, self.place = b, shape, place
+        self.keys, self.values = keys, values
+        settings = shape.settings
+        tiles = 2 * settings.waves_k * settings.buffers
+        self.array = b.smem_alloc(shape.elem, [tiles * shape.tile_elements], "tiles")
+        own = 2 * settings.buffers * shape.tile_elements
+        self.base = b.mul(place.key_group, own)
+        self.thread = b.add(b.mul(place.row_wave, WAVE_SIZE), place.lane)
+        self.whole = {rows: rows.size() for rows in (keys, values)}
+
+    @abstractmethod
+    def begin(self, step: Step) -> list[Value]:
+        """Start staging the first step. Every wave must come here."""
+
+    @abstractmethod
+    def arrive(self, carried: Sequence[Value]) -> Tiles:
+        """Finish the step under way. Every wave must come here."""
+
+    @abstractmethod
+    def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """Start staging the next step, after :meth:`arrive`."""
+
+    def source(self, rows: Rows, step: Step) -> tuple[Value, Value]:
+        """A descriptor for a step's rows, and its first row's offset in elements (uniform)."""
+        b = self.b
+        first = b.mul(step.number, self.shape.settings.tile_k)
+        size = self.whole[rows] if step.valid is None else rows.size(b.add(first, step.valid))
+        size = b.select(step.wanted, size, b.const_i32(0))
+        return b.buffer_rsrc(rows.base, size), b.mul(first, rows.stride)
+
+    def piece_offsets(self, rows: Rows) -> list[Value]:
+        """For each 16-byte piece of a tile that this lane moves, its offset in the source.
+
+        Piece ``i`` of lane ``l`` of the group comes to lie at slot ``i * lanes + l``.
+        """
+        b, layout = self.b, self.shape.keys if rows is self.keys else self.shape.values
+        offsets = []
+        for i in range(self.shape.tile_elements // (SLOT * self.shape.group_lanes)):
+            position = b.add(self.thread, i * self.shape.group_lanes)
+            row, slot = layout.emit_slot_of(b, position)
+            offsets.append(b.add(b.mul(row, rows.stride), b.mul(slot, SLOT)))
+        return offsets
+
+
+class DirectStaging(Staging):
+    """Two buffers, filled by copies of 16 bytes a lane. Carries the current buffer's offset."""
+
+    def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
+        super().__init__(b, shape, place, keys, values)
+        self.offsets = {rows: self.piece_offsets(rows) for rows in (keys, values)}
+        self.target = b.add(self.base, b.mul(place.row_wave, WAVE_SIZE * SLOT))
+
+    def begin(self, step: Step) -> list[Value]:
+        """See :meth:`Staging.begin`."""
+        self.b.sync()
+        start = self.b.const_i32(0)
+        self._copy(step, start)
+        return [start]
+
+    def arrive(self, carried: Sequence[Value]) -> Tiles:
+        """See :meth:`Staging.arrive`."""
+        b = self.b
+        b.s_waitcnt(vmcnt=0, lgkmcnt=0)
+        b.s_barrier_bare()
+        keys = b.add(self.base, carried[0])
+        return Tiles(keys, b.add(keys, self.shape.tile_elements))
+
+    def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """See :meth:`Staging.fetch`."""
+        other = self.b.sub(2 * self.shape.tile_elements, carried[0])
+        self._copy(step, other)
+        return [other]
+
+    def _copy(self, step: Step, buffer: Value) -> None:
+        b = self.b
+        for which, rows in enumerate((self.keys, self.values)):
+            descriptor, first = self.source(rows, step)
+            start = b.add(b.add(self.target, buffer), which * self.shape.tile_elements)
+            for i, offset in enumerate(self.offsets[rows]):
+                at = b.add(start, i * self.shape.group_lanes * SLOT)
+                b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16, soffset=first)
+
+
+class RegisterStaging(Staging):
+    """One buffer, filled from registers. Carries the pieces of K and the rows of V under way.
+
+    A lane takes units of V of 4 keys (one quad and lane group) by 8 dimensions, or of 8 keys where
+    there are enough: it loads them row by row and stores a dimension's keys together.
+    """
+
+    def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
+        super().__init__(b, shape, place, keys, values)
+        self.key_offsets = self.piece_offsets(keys)
+        tile_k, slots = shape.settings.tile_k, shape.spec.head_size // SLOT
+        whole = tile_k // 8 * slots
+        self.quads = 2 if shape.key_quads % 2 == 0 and whole >= shape.group_lanes else 1
+        self.units = tile_k // (4 * self.quads) * slots
+        self.rounds = -(-self.units // shape.group_lanes)
+        self._places = [self._unit_place(r) for r in range(self.rounds)]
+
+    def begin(self, step: Step) -> list[Value]:
+        """See :meth:`Staging.begin`."""
+        return self._load(step)
+
+    def arrive(self, carried: Sequence[Value]) -> Tiles:
+        """See :meth:`Staging.arrive`."""
+        b = self.b
+        b.s_waitcnt(lgkmcnt=0)
+        b.s_barrier_bare()
+        self._store(carried)
+        b.s_waitcnt(lgkmcnt=0)
+        b.s_barrier_bare()
+        return Tiles(self.base, b.add(self.base, self.shape.tile_elements))
+
+    def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """See :meth:`Staging.fetch`."""
+        return self._load(step)
+
+    def _load(self, step: Step) -> list[Value]:
+        b, elem = self.b, self.shape.elem
+        descriptor, first = self.source(self.keys, step)
+        pieces = [
+            b.buffer_load_vN(descriptor, offset, elem, SLOT, soffset=first)
+            for offset in self.key_offsets
+        ]
+        descriptor, first = self.source(self.values, step)
+        for offsets, _, _ in self._places:
+            pieces += [
+                b.buffer_load_vN(descriptor, offset, elem, SLOT, soffset=first)
+                for offset in offsets
+            ]
+        return pieces
+
+    def _store(self, pieces: Sequence[Value]) -> None:
+        b, lanes = self.b, self.shape.group_lanes
+        own = b.add(self.base, b.mul(self.thread, SLOT))
+        count = len(self.key_offsets)
+        for i in range(count):
+            b.smem_store_vN(self.array, b.add(own, i * lanes * SLOT), pieces[i], SLOT, align=16)
+        rows = 4 * self.quads
+        for r, (_, targets, there) in enumerate(self._places):
+            unit = pieces[count + r * rows : count + (r + 1) * rows]
+            if there is None:
+                self._store_unit(targets, unit)
+                continue
+            with b.scf_if(there):
+                self._store_unit(targets, unit)
+
+    def _store_unit(self, targets: Sequence[Value], rows: Sequence[Value]) -> None:
+        b = self.b
+        for target, column in zip(targets, transposed(b, rows), strict=True):
+            b.smem_store_vN(self.array, target, column, len(rows), align=2 * len(rows))
+
+    def _unit_place(self, r: int) -> tuple[list[Value], list[Value], Value | None]:
+        """Of the lane's unit of round ``r``: source offsets, LDS targets, and whether it exists."""
+        b, atoms, layout = self.b, self.shape.atoms, self.shape.values
+        slots = self.shape.spec.head_size // SLOT
+        unit = b.add(self.thread, r * self.shape.group_lanes)
+        line = b.div(unit, slots)
+        dimension = b.mul(b.sub(unit, b.mul(line, slots)), SLOT)
+        chunk = b.lshr(line, atoms.groups.bit_length() - 1)
+        group = b.land(line, atoms.groups - 1)
+        key = b.add(b.mul(chunk, atoms.quad_keys * self.quads), b.mul(group, 4))
+        offsets = [
+            b.add(b.mul(b.add(key, q * atoms.quad_keys + j), self.values.stride), dimension)
+            for q in range(self.quads)
+            for j in range(4)
+        ]
+        start = b.add(self.base, self.shape.tile_elements)
+        slot, half = self._slot_of(chunk, group)
+        targets = []
+        for d in range(SLOT):
+            row = b.add(dimension, d)
+            moved = b.mul(b.xor(slot, layout.emit_key(b, row)), SLOT)
+            at = b.add(b.mul(row, layout.slots * SLOT), b.add(moved, half))
+            targets.append(b.add(start, at))
+        exists = (r + 1) * self.shape.group_lanes <= self.units
+        return offsets, targets, None if exists else b.cmp_lt(unit, self.units)
+
+    def _slot_of(self, chunk: Value, group: Value) -> tuple[Value, Value]:
+        """Slot and element within it of a unit: a slot has a group's keys of two quads."""
+        b, groups, quads = self.b, self.shape.atoms.groups, self.shape.key_quads
+        if self.quads == 2:
+            return b.add(b.mul(chunk, groups), group), b.const_i32(0)
+        # One quad a unit: quads 2c and 2c + 1 share a slot, but a last odd one fills half slots.
+        pair = b.lshr(chunk, 1)
+        shared = b.add(b.mul(pair, groups), group)
+        half = b.mul(b.land(chunk, 1), SLOT // 2)
+        if quads % 2 == 0:
+            return shared, half
+        alone = b.cmp_eq(chunk, quads - 1)
+        last = b.add(b.mul(pair, groups), b.lshr(group, 1))
+        last_half = b.mul(b.land(group, 1), SLOT // 2)
+        return b.select(alone, last, shared), b.select(alone, last_half, half)
+
+
+def transposed(b: IRBuilder, rows: Sequence[Value]) -> list[Value]:
+    """The columns of rows of 8 16-bit elements: one byte permute for every two elements."""
+    words = [b.bitcast(row, vec(I32, SLOT // 2)) for row in rows]
+    elem = rows[0].type.elem  # type: ignore[attr-defined]
+    columns = []
+    for d in range(SLOT):
+        # Selector bytes 0-3 name the second source, 4-7 the first: the low or the high halves.
+        selector = b.const_i32(0x07060302 if d % 2 else 0x05040100)
+        pairs = []
+        for low, high in zip(words[::2], words[1::2], strict=True):
+            sources = (b.vec_extract(high, d // 2), b.vec_extract(low, d // 2), selector)
+            pairs.append(b.byte_permute(*sources))
+        columns.append(b.bitcast(b.vec_pack(pairs), vec(elem, len(rows))))
+    return columns
+
+
+def staging(b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> Staging:
+    """The way that the settings ask for."""
+    made = DirectStaging if shape.direct else RegisterStaging
+    return made(b, shape, place, keys, values)
