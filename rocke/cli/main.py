@@ -22,6 +22,7 @@ COMMANDS = {
     "build": ("rocke.cli.build_command", "Compile a kernel and write the code object."),
     "run": ("rocke.cli.run_command", "Build a kernel, run it, compare with the reference."),
     "demo": ("rocke.cli.demo_command", "Run the seed kernels on every target."),
+    "hip-env": ("rocke.cli.hip_env_command", "Run HIP programs on the emulated device."),
     "doctor": ("rocke.cli.doctor_command", "Show what was found on this machine."),
 }
 """Name -> module with a click command called ``command``, and its short help."""

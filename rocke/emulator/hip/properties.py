@@ -155,7 +155,7 @@ ATTRIBUTES: dict[int, tuple[str, ...]] = {
     for entry in line.split("|")
 }
 """``hipDeviceAttribute_t`` -> field of the properties, and the index in it."""
-_ABSENT = frozenset({89, 92, 93, 94, 10013, 10014, 10018, 10021, 10022})
+_ABSENT = frozenset({89, 92, 93, 94, 95, 10013, 10014, 10016, 10018, 10020, 10021, 10022})
 """Attributes of features that the stand-in does not have, or has none of: 0."""
 _MAX_VGPRS = 10019
 

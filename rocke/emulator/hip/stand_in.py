@@ -88,7 +88,8 @@ class StandIn:
             _thread.interrupt_main()
         except BaseException as error:
             detail = f"error of the stand-in itself: {error!r}\n{traceback.format_exc()}"
-        session.note(name, code, detail, error_name(code))
+        shown = UNSUPPORTED[arguments[0]] if name == "unsupported" else name
+        session.note(shown, code, detail, error_name(code))
         return 0 if name in RETURNS_POINTER else int(code)
 
     def _broken(self, name: str, error: Exception) -> int:
@@ -138,9 +139,7 @@ def _open(settings: Settings) -> tuple[Session, dict[str, Callable[..., int | No
 
 
 def _unsupported(number: int) -> int | None:
-    raise HipFailure(
-        HipCode.NOT_SUPPORTED, f"{UNSUPPORTED[number]} is not part of the HIP stand-in"
-    )
+    raise HipFailure(HipCode.NOT_SUPPORTED, "not part of the HIP stand-in")
 
 
 def other_library(own: Path) -> str | None:
