@@ -9,6 +9,7 @@ import shlex
 import click
 
 from rocke.cli.errors import UserError
+from rocke.cli.output import json_option, print_json
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -32,6 +33,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     help="Stop a kernel whose wave executes more instructions.",
 )
 @click.option("--check", is_flag=True, help="Checked mode: races, waits, hazards and more.")
+@json_option
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
     arch: str,
@@ -39,6 +41,7 @@ def command(
     threads: int | None,
     max_instructions: int | None,
     check: bool,
+    as_json: bool,
     program: tuple[str, ...],
 ) -> None:
     """Show a Python program one emulated GPU, through HIP and the unmodified hip-python.
@@ -55,14 +58,21 @@ def command(
     from rocke.emulator.hip.environment import environment
     from rocke.emulator.hip.library import ensure_library
     from rocke.emulator.hip.settings import Settings
+    from rocke.runtime.device import DeviceError
 
     options = {"threads": threads, "max_instructions": max_instructions, "check": check or None}
     size = None if memory is None else _bytes(memory)
-    Settings(arch, size)
+    try:
+        Settings(arch, size)
+    except DeviceError as error:
+        raise UserError(f"--arch or --memory: {error}") from error
     ensure_library()
     variables = environment(arch, size, options, os.environ)
     if program:
         _replace_process(program, {**os.environ, **variables})
+    if as_json:
+        print_json(dict(variables))
+        return
     for name, value in variables.items():
         click.echo(f"export {name}={shlex.quote(value)}")
     click.echo("# To switch it off again: unset ROCKE_HIP")
