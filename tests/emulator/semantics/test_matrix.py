@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rocke.emulator.semantics import UnknownInstruction, matrix_tiles
+from rocke.emulator.semantics import UnknownInstruction, matrix_tiles, memory_address
 from tests.emulator.semantics.memory_harness import Wave, lower_text
 
 D, A, B, C = 0, 64, 96, 128
@@ -455,6 +455,7 @@ def test_result_may_overlap_operands():
 )
 def test_tile_shapes_for_wide_and_narrow_hosts(monkeypatch, mnemonic, m, k, blocks, wide):
     monkeypatch.setattr(matrix_tiles, "_wide_registers", lambda: wide)
+    monkeypatch.setattr(memory_address, "_BUILT", {})
     wave, rng = random_wave("gfx950")
     a, b = (rng.standard_normal((blocks, m, k)).astype(np.float16) for _ in range(2))
     c = rng.standard_normal((blocks, m, m)).astype(np.float32)
