@@ -2,8 +2,8 @@
 
 One workgroup takes the rows of one query block (or a share of them), all waves together: K and V
 tiles come to LDS one step ahead, each wave computes ``S^T = K Q^T``, softmax and
-``O^T += V^T P^T`` for its rows. The loop runs over the listed blocks only, full tiles first, without
-masks, then partial ones (last block, variable sizes, window edges).
+``O^T += V^T P^T`` for its rows. The loop runs over the listed blocks only: full tiles first,
+without masks, then partial ones (last block, variable sizes, window edges).
 
 The spec, the kernel's parameters and the launch rule are in :mod:`.bsa_spec`, the settings and
 their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_steps` (which tiles),
@@ -14,13 +14,13 @@ their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_steps` (which 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocke.core.ir import I32, I64, IRBuilder, KernelDef, Value
 
 from .bsa_layout import SLOT
 from .bsa_output import OutputRow, head_pointer, merge_groups, store_rows
-from .bsa_products import KeyReader, ValueReader
+from .bsa_products import KeyReader, ValueReader, wait_for_reads
 from .bsa_settings import BlockSparseSettings, default_settings
 from .bsa_shape import Place, Shape
 from .bsa_softmax import Softmax, State
@@ -35,7 +35,7 @@ from .bsa_spec import (
     parameters,
 )
 from .bsa_staging import Rows, Staging, Step, Tiles, staging
-from .bsa_steps import VALID_BITS, Portion, StepList, Window
+from .bsa_steps import PORTION, VALID_BITS, Portion, StepList, Window
 
 __all__ = [
     "EMPTY_LSE",
@@ -78,14 +78,13 @@ def _emit(b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> None:
     """The kernel: find the rows, visit full tiles, then partial ones, merge and store."""
     place = Place.of(b, shape)
     rows = QueryRows.of(b, shape, place, params)
-    keys, values = (rows.key_rows(b, shape, params, name) for name in "kv")
+    keys, values = (rows.key_rows(b, params, name) for name in "kv")
     query = _load_query(b, shape, place, rows, params)
     with b.incoming_scope():
         stage = staging(b, shape, place, keys, values)
         visit = Visitor(b, shape, place, params, rows, stage, query)
         state = State.start(b, shape, params["scale_log2"])
-        state = visit.all_tiles(state, partial=False)
-        state = visit.all_tiles(state, partial=True)
+        state = visit.all_tiles(state)
     state = merge_groups(b, shape, place, stage.array, state)
     store_rows(b, shape, place, state, rows.output(b, shape, params))
 
@@ -139,10 +138,10 @@ class QueryRows:
             exists=exists,
         )
 
-    def key_rows(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value], name: str) -> Rows:
+    def key_rows(self, b: IRBuilder, params: Mapping[str, Value], name: str) -> Rows:
         """K or V of the head that the query head reads."""
         base = head_pointer(b, params, name, self.batch, self.kv_head)
-        return Rows(b, shape, base, params[f"stride_{name}_token"], params["seqlen_k"])
+        return Rows(base, params[f"stride_{name}_token"])
 
     def output(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> OutputRow:
         """Where the lane's row goes."""
@@ -227,70 +226,104 @@ class Visitor:
         self.rows = rows
         self.steps = rows.steps(b, shape, place, params)
         self.softmax = Softmax(b, shape, params["scale_log2"])
-        self.keys = KeyReader.of(b, shape, place, stage.array)
+        self.keys = KeyReader(b, shape, place, stage.array)
         self.values = ValueReader(b, shape, place, stage.array)
 
-    def all_tiles(self, state: State, *, partial: bool) -> State:
-        """Visit the full (or the partial) tiles, 64 at a time."""
-        b = self.b
-        first = [b.const_i32(0), *state.values()]
-        loop = b.scf_for_iter(0, self.steps.n, 64, first, iv_name="portion")
-        with loop as (_, (start, *carried)):
-            portion = self.steps.portion(start, partial=partial)
-            new = self._portion(State.of(carried), portion, partial)
-            b.scf_yield(portion.following, *new.values())
-        return State.of(loop.results[1:])
+    def all_tiles(self, state: State) -> State:
+        """Visit the full tiles, then the partial ones.
 
-    def _portion(self, state: State, portion: Portion, partial: bool) -> State:
-        """Visit one portion's tiles: stage the next while this one is computed."""
+        With two key groups the loop over full tiles runs as long as both have one; an odd last one
+        goes to the partial tiles, whose loop lets a group sit out.
+        """
+        none = self.b.const_i32(0)
+        state, left = self._pass(state, none, partial=False)
+        state, _ = self._pass(state, left, partial=True)
+        return state
+
+    def _pass(self, state: State, carried_over: Value, *, partial: bool) -> tuple[State, Value]:
+        """Visit the full (or the partial) tiles, one portion at a time.
+
+        Takes and gives the entry of a full tile that is carried over to the partial ones, or 0.
+        """
+        b, none = self.b, self.b.const_i32(0)
+        first = [none, carried_over, *state.values()]
+        loop = b.scf_for_iter(0, self.steps.n, PORTION, first, iv_name="position")
+        with loop as (position, (start, over, *carried)):
+            portion = self.steps.portion(start, over if partial else none, partial=partial)
+            buffer = b.land(b.div(position, PORTION), 1)
+            new = self._visit(State.of(carried), portion, buffer, partial)
+            left = none if partial else b.lor(over, self._left_over(portion))
+            b.scf_yield(portion.following, left, *new.values())
+        _, left, *values = loop.results
+        return State.of(values), left
+
+    def _left_over(self, portion: Portion) -> Value:
+        """The last entry of a portion that the key groups cannot share evenly, else 0."""
+        b, none = self.b, self.b.const_i32(0)
+        if self.shape.settings.waves_k == 1:
+            return none
+        last = self.steps.entry(portion, b.smax(b.sub(portion.count, 1), 0))
+        return b.select(b.cmp_eq(b.land(portion.count, 1), 1), last, none)
+
+    def _visit(self, state: State, portion: Portion, buffer: Value, partial: bool) -> State:
+        """Visit one portion's tiles: the next is staged while this one is computed."""
         b, waves_k = self.b, self.shape.settings.waves_k
-        turns = b.add(portion.count, waves_k - 1)
-        turns = turns if waves_k == 1 else b.lshr(turns, waves_k.bit_length() - 1)
+        shared = partial and waves_k > 1
+        turns = b.div(b.add(portion.count, waves_k - 1) if partial else portion.count, waves_k)
+        end = portion.count if shared else b.mul(turns, waves_k)
 
         def step(turn: Value) -> Step:
             """The tile of this wave's group in a turn."""
             index = turn if waves_k == 1 else b.add(b.mul(turn, waves_k), self.place.key_group)
-            word = b.readlane(portion.entries, index)
-            valid = b.land(word, (1 << VALID_BITS) - 1) if partial else None
-            return Step(b.lshr(word, VALID_BITS), valid, b.cmp_lt(index, portion.count))
+            entry = self.steps.entry(portion, index)
+            valid = b.land(entry, (1 << VALID_BITS) - 1) if partial else None
+            return Step(b.lshr(entry, VALID_BITS), valid, b.cmp_lt(index, end))
 
-        started = self.stage.begin(step(b.const_i32(0)))
+        started = self.stage.begin(step(b.const_i32(0)), buffer)
         count = len(started)
         loop = b.scf_for_iter(0, turns, 1, [*started, *state.values()], iv_name="turn")
         with loop as (turn, carried):
-            tiles, here = self.stage.arrive(carried[:count]), step(turn)
-            if waves_k == 1:
-                b.scf_yield(*self._turn(carried, count, tiles, here, step(b.add(turn, 1))))
+            tiles = self.stage.arrive(carried[:count])
+
+            def compute(carried: Sequence[Value], turn: Value) -> list[Value]:
+                here = step(turn) if partial else None
+                staged = self.stage.fetch(carried[:count], step(b.add(turn, 1)))
+                new = self._tile(State.of(carried[count:]), tiles, here)
+                return [*staged, *new.values()]
+
+            if not shared:
+                b.scf_yield(*compute(carried, turn))
             else:
-                with b.scf_if(here.wanted, [v.type for v in carried]) as branch:
-                    b.scf_yield(*self._turn(carried, count, tiles, here, step(b.add(turn, 1))))
+                with b.scf_if(step(turn).wanted, [v.type for v in carried]) as branch:
+                    b.scf_yield(*compute(carried, turn))
                 with branch.orelse():
                     b.scf_yield(*carried)
                 b.scf_yield(*branch.results)
         return State.of(loop.results[count:])
 
-    def _turn(
-        self, carried: Sequence[Value], count: int, tiles: Tiles, here: Step, following: Step
-    ) -> list[Value]:
-        """One tile: the ``count`` first values carried are the staging's, the rest the state."""
-        state = State.of(carried[count:])
-        staged = self.stage.fetch(carried[:count], following)
-        scores = self.keys.scores(tiles.keys, self.query)
-        takes_part = None if here.valid is None else self._takes_part(here)
-        new = self._softmax_and_output(state, scores, takes_part, tiles.values)
-        return [*staged, *new.values()]
-
-    def _softmax_and_output(
-        self, state: State, scores: list[Value], takes_part: list[Value] | None, values: Value
-    ) -> State:
+    def _tile(self, state: State, tiles: Tiles, here: Step | None) -> State:
+        """One tile: scores, softmax, output. ``here`` is the step of a partial tile."""
         b = self.b
-        if takes_part is not None:
-            hidden = b.const_f32(float("-inf"))
+        scores = self.keys.scores(tiles.keys, self.query)
+        takes_part = None
+        if here is not None:
+            takes_part, hidden = self._takes_part(here), b.const_f32(float("-inf"))
             scores = [b.select(t, s, hidden) for t, s in zip(takes_part, scores, strict=True)]
         state = self.softmax.grow(state, scores)
-        state, weights = self.softmax.weights(state, scores, takes_part)
-        output = self.values.accumulate(values, weights, state.output)
-        return State(state.reference, state.offset, state.limit, state.total, tuple(output))
+        within = self.values.within(tiles.values)
+        chunks = self.shape.atoms.chunks(self.shape.key_quads)
+        ahead = self.values.read(within, 0)
+        for i, (quad, width) in enumerate(chunks):
+            part = slice(4 * quad, 4 * quad + width)
+            state, weight = self.softmax.weigh(
+                state, scores[part], takes_part[part] if takes_part else None
+            )
+            fragments = ahead
+            ahead = self.values.read(within, i + 1) if i + 1 < len(chunks) else []
+            wait_for_reads(b, self.values.reads(ahead))
+            output = self.values.accumulate(fragments, weight, state.output)
+            state = replace(state, output=tuple(output))
+        return state
 
     def _takes_part(self, step: Step) -> list[Value]:
         """Of each of the lane's scores of a partial tile, whether the row attends the key."""

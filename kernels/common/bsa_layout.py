@@ -7,12 +7,13 @@ Packed as they are, two quads (or one) are the B operand of the second product, 
 order is free: the A operand takes the same keys from V.
 
 **LDS.** A tile is rows of 16-byte slots. Lanes that an instruction serves together read one slot of
-many rows, so slots are permuted within each row: XOR with a number that differs between rows which
-would else start at the same bank.
+many rows, which must start at different banks: by padding, or by permuting the slots of each row.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
@@ -86,11 +87,94 @@ class Atoms:
         return pairs if quads % 2 == 0 else (*pairs, (quads - 1, 4))
 
 
-@dataclass(frozen=True)
-class SlotLayout:
-    """A tile in LDS: ``rows`` rows of ``slots`` 16-byte slots without gaps, slots permuted.
+class TileLayout(ABC):
+    """A tile of K or V in LDS: ``rows`` rows of ``slots`` 16-byte slots.
 
-    ``unit`` slots stay together (more than 1 for transposed reads, which take whole runs);
+    A copy instruction of a wave moves a *piece* of 64 slots, lane after lane without gaps. Reads
+    take *units* of ``unit`` neighbouring slots (more than 1 for transposed reads).
+    """
+
+    rows: int
+    slots: int
+    unit: int
+
+    @property
+    @abstractmethod
+    def piece_elements(self) -> int:
+        """Elements from one piece to the next."""
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of the tile; the last may reach past the rows."""
+        return -(-self.rows * self.slots // WAVE_SIZE)
+
+    @abstractmethod
+    def element(self, row: int, slot: int) -> int:
+        """Where a slot lies, in elements from the tile's start."""
+
+    @abstractmethod
+    def emit_source(self, b: IRBuilder, piece: Value, lane: Value) -> tuple[Value, Value]:
+        """The row and the slot (i32) that a lane moves in piece ``piece`` (i32)."""
+
+    @abstractmethod
+    def split(self, row: int, unit: int) -> tuple[int, int]:
+        """What ``row`` and ``unit`` add to a lane's address: ``flip`` for :meth:`emit_lane`, and a
+        constant in elements.
+
+        ``row`` is a multiple of a power of two that the lanes' rows are below, ``unit`` one that
+        their units are below.
+        """
+
+    @abstractmethod
+    def emit_lane(self, b: IRBuilder, row: Value, unit: Value | None, flip: int) -> Value:
+        """The lane's part of an address: its row and unit, in elements."""
+
+
+@dataclass(frozen=True)
+class PaddedLayout(TileLayout):
+    """Neighbouring rows in neighbouring pieces, ``pad`` elements after each piece.
+
+    So the rows that are read together start at different banks, and every slot of a row, row by
+    row, is at a constant distance from the lane's first: one address register serves all reads.
+    """
+
+    rows: int
+    slots: int
+    pad: int
+    unit: int = 1
+
+    @property
+    def piece_elements(self) -> int:
+        """See :class:`TileLayout`."""
+        return WAVE_SIZE * SLOT + self.pad
+
+    def element(self, row: int, slot: int) -> int:
+        """See :class:`TileLayout`."""
+        line, piece = divmod(row, self.pieces)
+        return piece * self.piece_elements + (line * self.slots + slot) * SLOT
+
+    def emit_source(self, b: IRBuilder, piece: Value, lane: Value) -> tuple[Value, Value]:
+        """See :class:`TileLayout`."""
+        line = b.div(lane, self.slots)
+        return b.add(piece, b.mul(line, self.pieces)), b.sub(lane, b.mul(line, self.slots))
+
+    def split(self, row: int, unit: int) -> tuple[int, int]:
+        """See :class:`TileLayout`."""
+        return 0, self.element(row, unit * self.unit)
+
+    def emit_lane(self, b: IRBuilder, row: Value, unit: Value | None, flip: int) -> Value:
+        """See :class:`TileLayout`."""
+        bits = self.pieces.bit_length() - 1
+        start = b.mul(b.land(row, self.pieces - 1), self.piece_elements)
+        start = b.add(start, b.mul(b.lshr(row, bits), self.slots * SLOT))
+        return start if unit is None else b.add(start, b.mul(unit, self.unit * SLOT))
+
+
+@dataclass(frozen=True)
+class SwizzledLayout(TileLayout):
+    """Rows without gaps, the units of each XORed with a number that differs between rows which
+    would else start at the same bank.
+
     ``window`` slots are one sweep over all banks. ``spread`` also varies the permutation between
     octets of rows: for tiles that are written one slot column at a time.
     """
@@ -102,14 +186,14 @@ class SlotLayout:
     spread: bool = False
 
     @property
-    def units(self) -> int:
-        """Units in a row."""
-        return self.slots // self.unit
+    def piece_elements(self) -> int:
+        """See :class:`TileLayout`."""
+        return WAVE_SIZE * SLOT
 
     @cached_property
     def cycle(self) -> int:
         """How many rows would start at the same bank, at most: a power of two."""
-        return gcd(self.units, self.window // self.unit)
+        return gcd(self.slots // self.unit, self.window // self.unit)
 
     @property
     def shift(self) -> int:
@@ -117,7 +201,7 @@ class SlotLayout:
         return (self.window // self.unit // self.cycle).bit_length() - 1
 
     def key(self, row: int) -> int:
-        """What unit numbers of ``row`` are XORed with."""
+        """What unit numbers of ``row`` are XORed with; linear in the row's bits."""
         found = row >> self.shift & self.cycle - 1
         if self.spread and self.cycle > 1:
             half = self.cycle // 2
@@ -133,43 +217,84 @@ class SlotLayout:
         octet = b.land(b.lshr(row, 3), half - 1)
         return b.xor(found, b.add(octet, b.mul(b.land(b.lshr(row, 5), 1), half)))
 
-    def slot(self, row: int, slot: int) -> int:
-        """The position of a row's slot in the tile, in slots."""
+    def element(self, row: int, slot: int) -> int:
+        """See :class:`TileLayout`."""
         unit, inner = divmod(slot, self.unit)
-        return row * self.slots + (unit ^ self.key(row)) * self.unit + inner
+        return (row * self.slots + (unit ^ self.key(row)) * self.unit + inner) * SLOT
 
-    def emit_unit(
-        self, b: IRBuilder, key: Value, unit: int, lane_unit: Value | None = None, flip: int = 0
-    ) -> Value:
-        """Elements from a row's start to its unit ``unit + lane_unit``.
-
-        ``key`` (i32) is the row's, XORed with ``flip`` where the rows of one instruction start at
-        a later row than ``key`` speaks of. ``lane_unit`` is below the power of two that ``unit`` is
-        a multiple of. What the permutation leaves alone of ``unit`` comes out as a constant to add.
-        """
-        inside = unit % self.cycle
-        moved = key if lane_unit is None else b.xor(key, lane_unit)
-        moved = b.xor(moved, inside ^ flip)
-        return b.add(b.mul(moved, self.unit * SLOT), (unit - inside) * self.unit * SLOT)
-
-    def emit_slot_of(self, b: IRBuilder, position: Value) -> tuple[Value, Value]:
-        """The row and the slot (both i32) that lie at ``position`` slots: :meth:`slot` inverted."""
+    def emit_source(self, b: IRBuilder, piece: Value, lane: Value) -> tuple[Value, Value]:
+        """See :class:`TileLayout`."""
+        position = b.add(b.mul(piece, WAVE_SIZE), lane)
         row = b.div(position, self.slots)
         there = b.sub(position, b.mul(row, self.slots))
-        key = b.mul(self.emit_key(b, row), self.unit)
-        return row, b.xor(there, key)
+        return row, b.xor(there, b.mul(self.emit_key(b, row), self.unit))
+
+    def split(self, row: int, unit: int) -> tuple[int, int]:
+        """See :class:`TileLayout`."""
+        inside = unit % self.cycle
+        whole = row * self.slots + (unit - inside) * self.unit
+        return inside ^ self.key(row), whole * SLOT
+
+    def emit_lane(self, b: IRBuilder, row: Value, unit: Value | None, flip: int) -> Value:
+        """See :class:`TileLayout`."""
+        moved = b.xor(self.emit_key(b, row), flip)
+        moved = moved if unit is None else b.xor(moved, unit)
+        return b.add(b.mul(row, self.slots * SLOT), b.mul(moved, self.unit * SLOT))
 
 
-def key_layout(facts: Target, tile_k: int, head_size: int) -> SlotLayout:
-    """K, a row a key, for 16-byte reads of one slot of many rows."""
-    return SlotLayout(tile_k, head_size // SLOT, _window(facts))
+class LaneAddress:
+    """Addresses of one lane's reads: its ``row`` and ``unit`` (i32), ``inner`` elements further.
+
+    ``places`` are the ``(row, unit)`` that will be asked for: what differs between lanes is
+    computed here, once, and shared where it can be.
+    """
+
+    def __init__(
+        self,
+        b: IRBuilder,
+        layout: TileLayout,
+        places: Iterable[tuple[int, int]],
+        row: Value,
+        unit: Value | None = None,
+        inner: Value | None = None,
+    ) -> None:
+        self._layout = layout
+        self._parts: dict[int, Value] = {}
+        for flip in sorted({layout.split(*place)[0] for place in places}):
+            part = layout.emit_lane(b, row, unit, flip)
+            self._parts[flip] = part if inner is None else b.add(part, inner)
+
+    def at(self, row: int, unit: int) -> tuple[Value, int]:
+        """Of a place: the lane's part and a constant to add."""
+        flip, constant = self._layout.split(row, unit)
+        return self._parts[flip], constant
 
 
-def value_layout(facts: Target, rows: int, tile_k: int, head_size: int) -> SlotLayout:
+def key_layout(facts: Target, rows: int, tile_k: int, head_size: int) -> TileLayout:
+    """K, a row a key, for 16-byte reads of one slot of many rows (``rows`` a wave)."""
+    if _padded(facts, rows, tile_k, head_size):
+        return PaddedLayout(tile_k, head_size // SLOT, SLOT)
+    return SwizzledLayout(tile_k, head_size // SLOT, _window(facts))
+
+
+def value_layout(facts: Target, rows: int, tile_k: int, head_size: int) -> TileLayout:
     """V: a row a key for transposed reads, else a row a head dimension (transposed when stored)."""
-    if facts.has_transposed_lds_read:
-        return SlotLayout(tile_k, head_size // SLOT, _window(facts), unit=rows // SLOT)
-    return SlotLayout(head_size, tile_k // SLOT, _window(facts), spread=True)
+    if not facts.has_transposed_lds_read:
+        return SwizzledLayout(head_size, tile_k // SLOT, _window(facts), spread=True)
+    if _padded(facts, rows, tile_k, head_size):
+        return PaddedLayout(tile_k, head_size // SLOT, rows, unit=rows // SLOT)
+    return SwizzledLayout(tile_k, head_size // SLOT, _window(facts), unit=rows // SLOT)
+
+
+def _padded(facts: Target, rows: int, tile_k: int, head_size: int) -> bool:
+    """Whether a piece is whole rows, and 8 or more of them are apart, as powers of two.
+
+    Padding needs LDS to spare, and a sweep of 16 slots: direct copies come with both.
+    """
+    slots = head_size // SLOT
+    pieces, rest = divmod(tile_k * slots, WAVE_SIZE)
+    power = slots & slots - 1 == 0 and pieces & pieces - 1 == 0
+    return 16 in facts.direct_lds_bytes and rows == 32 and power and not rest and pieces >= 8
 
 
 def _window(facts: Target) -> int:

@@ -7,55 +7,61 @@ The order of the head dimensions in the first product is free as long as K and Q
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rocke.core.ir import F32, IRBuilder, Value
+from rocke.core.sync import LGKMCNT_MAX
 
-from .bsa_layout import SLOT
+from .bsa_layout import SLOT, LaneAddress, TileLayout
 from .bsa_shape import Place, Shape
 
 
-@dataclass(frozen=True)
+PORTION = 4
+"""Chunks of K that are read together: their reads and the next portion's fit the wait counter."""
+
+
+def wait_for_reads(b: IRBuilder, under_way: int) -> None:
+    """Wait for all LDS reads but the last ``under_way``: one wait for all products on them."""
+    b.s_waitcnt(lgkmcnt=min(under_way, LGKMCNT_MAX))
+
+
 class KeyReader:
-    """Reads K fragments of a tile in LDS."""
+    """Reads K fragments of a tile in LDS; ``array`` is the LDS that holds the tiles."""
 
-    b: IRBuilder
-    shape: Shape
-    array: Value
-    starts: tuple[Value, ...]
-    """For each chunk, where the lane's row has it, in elements from the tile's start."""
-
-    @staticmethod
-    def of(b: IRBuilder, shape: Shape, place: Place, array: Value) -> KeyReader:
-        """The reader; ``array`` is the LDS that holds the tiles."""
-        layout = shape.keys
-        row = b.mul(place.column, layout.slots * SLOT)
-        key = layout.emit_key(b, place.column)
-        starts = []
-        for first, width in shape.dimension_chunks():
-            if width == SLOT:
-                at = layout.emit_unit(b, key, first, place.group)
-            else:
-                at = layout.emit_unit(b, key, first, b.lshr(place.group, 1))
-                at = b.add(at, b.mul(b.land(place.group, 1), SLOT // 2))
-            starts.append(b.add(row, at))
-        return KeyReader(b, shape, array, tuple(starts))
+    def __init__(self, b: IRBuilder, shape: Shape, place: Place, array: Value) -> None:
+        self.b, self.shape, self.array = b, shape, array
+        rows = [t * shape.atoms.rows for t in range(shape.score_tiles)]
+        self._addresses = _slot_addresses(b, shape.keys, place, rows, shape.dimension_chunks())
 
     def scores(self, tile: Value, query: Sequence[Value]) -> list[Value]:
-        """The lane's scores of the tile at element ``tile``, key by key within its quads."""
-        b, atoms = self.b, self.shape.atoms
-        starts = [b.add(start, tile) for start in self.starts]
-        step = atoms.rows * self.shape.keys.slots * SLOT
-        found: list[Value] = []
-        for t in range(self.shape.score_tiles):
-            total = b.zero_vec(F32, atoms.registers)
-            for (_, width), start, q in zip(
-                self.shape.dimension_chunks(), starts, query, strict=True
+        """The lane's scores of the tile at element ``tile``, key by key within its quads.
+
+        Reads run one portion of chunks ahead of the products.
+        """
+        b, shape = self.b, self.shape
+        within = _Within(b, tile)
+        chunks = list(zip(shape.dimension_chunks(), query, strict=True))
+        portions = [chunks[i : i + PORTION] for i in range(0, len(chunks), PORTION)]
+        totals = [b.zero_vec(F32, shape.atoms.registers) for _ in range(shape.score_tiles)]
+        ahead = self._read(within, portions[0])
+        for portion, following in zip(portions, [*portions[1:], []], strict=True):
+            keys, ahead = ahead, self._read(within, following)
+            wait_for_reads(b, len(ahead))
+            for ((_, width), q), key in zip(
+                [chunk for chunk in portion for _ in totals], keys, strict=True
             ):
-                at = b.add(start, t * step)
-                key = b.smem_load_vN(self.array, at, n=width, align=2 * width)
-                total = atoms.multiply(b, key, q, total, width)
-            found.extend(b.vec_extract(total, r) for r in range(atoms.registers))
+                total = totals.pop(0)
+                totals.append(shape.atoms.multiply(b, key, q, total, width))
+        return [b.vec_extract(t, r) for t in totals for r in range(shape.atoms.registers)]
+
+    def _read(
+        self, within: _Within, chunks: Sequence[tuple[tuple[int, int], Value]]
+    ) -> list[Value]:
+        """For each chunk, the fragments of all score tiles."""
+        found = []
+        for (slot, width), _ in chunks:
+            for t in range(self.shape.score_tiles):
+                at = within(self._addresses[width].at(t * self.shape.atoms.rows, slot))
+                found.append(self.b.smem_load_vN(self.array, at, n=width, align=2 * width))
         return found
 
 
@@ -64,64 +70,98 @@ class ValueReader:
 
     def __init__(self, b: IRBuilder, shape: Shape, place: Place, array: Value) -> None:
         self.b, self.shape, self.array = b, shape, array
-        self._transposing = shape.facts.has_transposed_lds_read
-        self._starts = self._row_starts(place) if self._transposing else self._column_starts(place)
+        if shape.facts.has_transposed_lds_read:
+            self._row = self._transposing_address(place)
+        else:
+            rows = [d * shape.atoms.rows for d in range(shape.output_tiles)]
+            chunks = [
+                (quad * shape.atoms.groups // 2, width)
+                for quad, width in shape.atoms.chunks(shape.key_quads)
+            ]
+            self._columns = _slot_addresses(b, shape.values, place, rows, chunks)
+
+    def within(self, tile: Value) -> _Within:
+        """The tile at element ``tile``, for :meth:`read`."""
+        return _Within(self.b, tile)
+
+    def read(self, within: _Within, chunk: int) -> list[Value]:
+        """V^T of a chunk of keys (as ``atoms.chunks``), for each tile of the dimensions."""
+        quad, width = self.shape.atoms.chunks(self.shape.key_quads)[chunk]
+        tiles = range(self.shape.output_tiles)
+        return [self._fragment(within, d, quad, width) for d in tiles]
+
+    def reads(self, fragments: Sequence[Value]) -> int:
+        """LDS instructions that read these fragments."""
+        each = 4 if self.shape.facts.has_transposed_lds_read else SLOT
+        return sum(-(-f.type.count // each) for f in fragments)  # type: ignore[attr-defined]
 
     def accumulate(
-        self, tile: Value, weights: Sequence[Value], output: Sequence[Value]
+        self, fragments: Sequence[Value], weight: Value, output: Sequence[Value]
     ) -> list[Value]:
-        """``V^T P^T + O^T`` for the tile at element ``tile``; ``weights`` as :func:`chunks`."""
-        b, atoms, result = self.b, self.shape.atoms, list(output)
-        starts = {at: b.add(start, tile) for at, start in self._starts.items()}
-        chunks = atoms.chunks(self.shape.key_quads)
-        for (quad, width), weight in zip(chunks, weights, strict=True):
-            for d in range(self.shape.output_tiles):
-                value = self._fragment(starts, d, quad, width)
-                result[d] = atoms.multiply(b, value, weight, result[d], width)
-        return result
+        """``V^T P^T + O^T`` over a chunk of keys."""
+        b, width = self.b, weight.type.count  # type: ignore[attr-defined]
+        return [
+            self.shape.atoms.multiply(b, value, weight, old, width)
+            for value, old in zip(fragments, output, strict=True)
+        ]
 
-    def _row_starts(self, place: Place) -> dict[tuple[int, int], Value]:
+    def _transposing_address(self, place: Place) -> LaneAddress:
         """gfx950: lane t of 16 addresses 4 dimensions, t mod 4, of key t / 4 of its group."""
-        b, layout = self.b, self.shape.values
+        b = self.b
         inner = b.land(place.lane, 15)
-        key_row = b.add(place.half_offset(b), b.lshr(inner, 2))
         column = b.mul(b.land(inner, 3), 4)
         if self.shape.atoms.rows == 32:
             column = b.add(column, b.land(place.lane, 16))
-        start = b.add(b.mul(key_row, layout.slots * SLOT), column)
-        key = layout.emit_key(b, key_row)
-        return {
-            (d, 0): b.add(start, layout.emit_unit(b, key, d))
-            for d in range(self.shape.output_tiles)
-        }
+        key = b.add(place.half_offset(b), b.lshr(inner, 2))
+        quads, tiles = range(self.shape.key_quads), range(self.shape.output_tiles)
+        places = [(q * self.shape.atoms.quad_keys, d) for q in quads for d in tiles]
+        return LaneAddress(b, self.shape.values, places, key, inner=column)
 
-    def _column_starts(self, place: Place) -> dict[tuple[int, int], Value]:
-        """V is transposed in LDS: a lane reads its dimension's keys of two quads at once."""
-        b, layout, atoms = self.b, self.shape.values, self.shape.atoms
-        key = layout.emit_key(b, place.column)
-        starts = {}
-        for d in range(self.shape.output_tiles):
-            row = d * atoms.rows
-            line = b.mul(b.add(place.column, row), layout.slots * SLOT)
-            for quad, width in atoms.chunks(self.shape.key_quads):
-                unit, flip = quad * atoms.groups // 2, layout.key(row)
-                if width == SLOT:
-                    at = layout.emit_unit(b, key, unit, place.group, flip)
-                else:
-                    at = layout.emit_unit(b, key, unit, b.lshr(place.group, 1), flip)
-                    at = b.add(at, b.mul(b.land(place.group, 1), SLOT // 2))
-                starts[d, quad] = b.add(line, at)
-        return starts
+    def _fragment(self, within: _Within, d: int, quad: int, width: int) -> Value:
+        """V^T, tile ``d`` of the dimensions, keys of ``width / 4`` quads."""
+        b, atoms = self.b, self.shape.atoms
+        if not self.shape.facts.has_transposed_lds_read:
+            # V is transposed in LDS: a slot holds a group's keys of two quads.
+            slot = quad * atoms.groups // 2
+            at = within(self._columns[width].at(d * atoms.rows, slot))
+            return b.smem_load_vN(self.array, at, n=width, align=2 * width)
+        quads = range(quad, quad + width // 4)
+        found = [within(self._row.at(q * atoms.quad_keys, d)) for q in quads]
+        return b.vec_concat(*(b.ds_read_tr16_b64(self.array, at) for at in found))
 
-    def _fragment(
-        self, starts: dict[tuple[int, int], Value], d: int, quad: int, width: int
-    ) -> Value:
-        b = self.b
-        if not self._transposing:
-            return b.smem_load_vN(self.array, starts[d, quad], n=width, align=2 * width)
-        step = self.shape.atoms.quad_keys * self.shape.values.slots * SLOT
-        read = [
-            b.ds_read_tr16_b64(self.array, b.add(starts[d, 0], q * step))
-            for q in range(quad, quad + width // 4)
-        ]
-        return b.vec_concat(*read)
+
+class _Within:
+    """Addresses within the tile at element ``tile``."""
+
+    def __init__(self, b: IRBuilder, tile: Value) -> None:
+        self.b, self.tile = b, tile
+        self._moved: dict[int, Value] = {}
+
+    def __call__(self, address: tuple[Value, int]) -> Value:
+        lane_part, constant = address
+        # The constant comes last: it becomes the instruction's offset, the sum is shared.
+        if id(lane_part) not in self._moved:
+            self._moved[id(lane_part)] = self.b.add(lane_part, self.tile)
+        return self.b.add(self._moved[id(lane_part)], constant)
+
+
+def _slot_addresses(
+    b: IRBuilder,
+    layout: TileLayout,
+    place: Place,
+    rows: Sequence[int],
+    chunks: Sequence[tuple[int, int]],
+) -> dict[int, LaneAddress]:
+    """Where a lane reads chunks ``(first slot, elements a lane)`` of its row, by elements a lane:
+    8 are a slot for each lane group, 4 half a slot.
+    """
+    found = {}
+    for width in {width for _, width in chunks}:
+        places = [(row, slot) for row in rows for slot, w in chunks if w == width]
+        if width == SLOT:
+            found[width] = LaneAddress(b, layout, places, place.column, place.group)
+        else:
+            half = b.mul(b.land(place.group, 1), SLOT // 2)
+            slot = b.lshr(place.group, 1)
+            found[width] = LaneAddress(b, layout, places, place.column, slot, half)
+    return found

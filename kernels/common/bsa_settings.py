@@ -8,7 +8,8 @@ from typing import ClassVar
 from rocke.arch import Target
 from rocke.helpers.spec import check_choice, check_int, first_reason
 
-WAVE_SIZE = 64
+from .bsa_layout import WAVE_SIZE, TileLayout, key_layout, value_layout
+
 ELEMENT_BYTES = 2
 """f16 and bf16."""
 REGISTER_STAGED_LDS = 32 * 1024
@@ -22,8 +23,8 @@ class BlockSparseSettings:
     A workgroup has ``waves_q * waves_k`` waves: ``waves_q`` of them take ``wave_rows`` query rows
     each (32: 32x32 matrix instructions, 16: 16x16), and ``waves_k`` groups of them share the key
     tiles of the list among themselves and merge at the end. A step of a group takes ``tile_k``
-    keys. ``buffers``: copies of K and V in LDS; 2 or more are filled by direct copies, 1 through
-    registers, where the target has no 16-byte direct copies.
+    keys. ``buffers``: copies of K and V in LDS; 2 are filled by direct copies, 1 through registers,
+    where the target has no 16-byte direct copies.
     """
 
     wave_rows: int
@@ -45,14 +46,16 @@ class BlockSparseSettings:
         """Size of the workgroup."""
         return WAVE_SIZE * self.waves_q * self.waves_k
 
-    def lds_bytes(self, head_size: int) -> int:
+    def lds_bytes(self, facts: Target, head_size: int) -> int:
         """LDS that K and V take, in bytes."""
-        return 2 * self.waves_k * self.buffers * self.tile_bytes(head_size)
+        tile = (facts, self.wave_rows, self.tile_k, head_size)
+        elements = (tile_elements(f(*tile), self.waves_q) for f in (key_layout, value_layout))
+        return self.waves_k * self.buffers * sum(elements) * ELEMENT_BYTES
 
-    def tile_bytes(self, head_size: int) -> int:
-        """LDS of one tile of K or V: whole 16-byte pieces of every lane of a group."""
-        piece = 16 * WAVE_SIZE * self.waves_q
-        return -(-self.tile_k * head_size * ELEMENT_BYTES // piece) * piece
+
+def tile_elements(layout: TileLayout, waves: int) -> int:
+    """LDS of a tile in elements: as many pieces for each wave that fills it."""
+    return -(-layout.pieces // waves) * waves * layout.piece_elements
 
 
 def default_settings(
@@ -84,7 +87,7 @@ def default_settings(
         return BlockSparseSettings(wave_rows, waves_q, groups, tile_k, buffers)
 
     tile_k = max((t for t in tiles if block_k % t == 0), default=wave_rows)
-    while waves_k > 1 and settings(tile_k, waves_k).lds_bytes(head_size) > facts.lds_bytes:
+    while waves_k > 1 and settings(tile_k, waves_k).lds_bytes(facts, head_size) > facts.lds_bytes:
         waves_k -= 1
     return settings(tile_k, waves_k)
 
@@ -100,7 +103,7 @@ def check_settings(
         check_choice("settings.wave_rows", s.wave_rows, (16, 32)),
         check_int("settings.waves_q", s.waves_q, 1, 8),
         check_int("settings.waves_k", s.waves_k, 1, 2),
-        check_int("settings.buffers", s.buffers, 2 if direct else 1, 3 if direct else 1),
+        check_int("settings.buffers", s.buffers, 2 if direct else 1, 2 if direct else 1),
     )
     if not ok:
         return False, f"{reason} (on {facts.name})"
@@ -128,9 +131,9 @@ def check_settings(
     if s.work_items > facts.max_workgroup_size:
         return False, f"settings need {s.work_items} work-items, expected at most 1024"
     limit = facts.lds_bytes
-    if s.lds_bytes(head_size) > limit:
+    if s.lds_bytes(facts, head_size) > limit:
         return False, (
             f"settings.tile_k {s.tile_k} with head_size {head_size} needs "
-            f"{s.lds_bytes(head_size)} bytes of LDS; {facts.name} has {limit}"
+            f"{s.lds_bytes(facts, head_size)} bytes of LDS; {facts.name} has {limit}"
         )
     return True, "ok"

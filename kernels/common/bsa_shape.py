@@ -8,8 +8,8 @@ from functools import cached_property
 from rocke.arch import Target, target
 from rocke.core.ir import IRBuilder, ScalarType, Value, scalar_type
 
-from .bsa_layout import SLOT, WAVE_SIZE, Atoms, SlotLayout, key_layout, value_layout
-from .bsa_settings import BlockSparseSettings
+from .bsa_layout import SLOT, WAVE_SIZE, Atoms, TileLayout, key_layout, value_layout
+from .bsa_settings import BlockSparseSettings, tile_elements
 from .bsa_spec import BlockSparseAttentionSpec
 
 
@@ -42,20 +42,28 @@ class Shape:
         return self.settings.buffers > 1
 
     @cached_property
-    def keys(self) -> SlotLayout:
+    def keys(self) -> TileLayout:
         """K in LDS."""
-        return key_layout(self.facts, self.settings.tile_k, self.spec.head_size)
+        return key_layout(self.facts, *self._tile)
 
     @cached_property
-    def values(self) -> SlotLayout:
+    def values(self) -> TileLayout:
         """V in LDS."""
-        rows = self.settings.wave_rows
-        return value_layout(self.facts, rows, self.settings.tile_k, self.spec.head_size)
+        return value_layout(self.facts, *self._tile)
 
     @property
-    def tile_elements(self) -> int:
-        """LDS of one tile of K or V, in elements."""
-        return self.settings.tile_bytes(self.spec.head_size) // self.elem.bytes
+    def _tile(self) -> tuple[int, int, int]:
+        return self.settings.wave_rows, self.settings.tile_k, self.spec.head_size
+
+    @property
+    def buffer_elements(self) -> int:
+        """LDS of one buffer, K and then V, in elements."""
+        return self.key_elements + tile_elements(self.values, self.settings.waves_q)
+
+    @property
+    def key_elements(self) -> int:
+        """LDS of K in one buffer, in elements."""
+        return tile_elements(self.keys, self.settings.waves_q)
 
     @property
     def score_tiles(self) -> int:

@@ -13,7 +13,7 @@ is FlashAttention 4's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rocke.core.ir import BF16, F16, F32, IRBuilder, Value, vec
 
@@ -91,10 +91,10 @@ class Softmax:
             tuple(b.fmul(o, factors) for o in state.output),
         )
 
-    def weights(
+    def weigh(
         self, state: State, scores: Sequence[Value], takes_part: Sequence[Value] | None
-    ) -> tuple[State, list[Value]]:
-        """The weights as operands of the second product, and the state with them summed.
+    ) -> tuple[State, Value]:
+        """The weights of a chunk of scores as an operand, and the state with them summed.
 
         A key that takes no part (i1 for each score) weighs 0, whatever its score.
         """
@@ -104,27 +104,33 @@ class Softmax:
             plain = [b.select(t, p, zero) for t, p in zip(takes_part, plain, strict=True)]
         pairs = [self._pack(*plain[i : i + 2]) for i in range(0, len(plain), 2)]
         total = self._sum(state.total, plain, pairs)
-        chunks = self.shape.atoms.chunks(self.shape.key_quads)
-        operands = [b.vec_concat(*pairs[2 * q : 2 * q + width // 2]) for q, width in chunks]
-        summed = State(state.reference, state.offset, state.limit, total, state.output)
-        return summed, operands
+        return replace(state, total=total), b.vec_concat(*pairs)
 
     def _pack(self, low: Value, high: Value) -> Value:
         """Two weights as a pair of elements.
 
-        f16 without a packed conversion to nearest is cut: numerator and row sum alike, since the
-        sum is of the cut weights.
+        f16 without a packed conversion to nearest is cut where the row sum is of the cut weights,
+        numerator and denominator alike.
         """
-        b, elem = self.b, self.shape.elem
-        if self.shape.facts.has_cvt_pk_bf16_f32:
-            return b.cast_f32_to(b.vec_pack([low, high]), vec(elem, 2))
-        if elem == F16:
+        b, elem, packed = self.b, self.shape.elem, self.shape.facts.has_cvt_pk_bf16_f32
+        if elem == F16 and not packed and self._sums_pairs:
             return b.cvt_pkrtz_f16_f32(low, high)
-        return b.cvt_pk_bf16_f32_fast(low, high)
+        if elem == BF16 and not packed:
+            return b.cvt_pk_bf16_f32_fast(low, high)
+        return b.cast_f32_to(b.vec_pack([low, high]), vec(elem, 2))
+
+    @property
+    def _sums_pairs(self) -> bool:
+        """Whether row sums are of the weights as rounded, two at a time.
+
+        That is exact for O, whose weights are the same, but LSE takes the weights themselves.
+        """
+        has_dot = self.shape.elem == F16 or self.shape.facts.has_cvt_pk_bf16_f32
+        return has_dot and not self.shape.spec.need_lse
 
     def _sum(self, total: Value, plain: Sequence[Value], pairs: Sequence[Value]) -> Value:
         b, elem = self.b, self.shape.elem
-        if elem == BF16 and not self.shape.facts.has_cvt_pk_bf16_f32:
+        if not self._sums_pairs:
             for weight in plain:
                 total = b.fadd(total, weight)
             return total

@@ -16,27 +16,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocke.core.ir import I32, IRBuilder, Value, vec
+from rocke.core.ir import I8, I32, I64, IRBuilder, Value, vec
 
-from .bsa_layout import SLOT, WAVE_SIZE
+from .bsa_layout import SLOT, WAVE_SIZE, TileLayout
 from .bsa_shape import Place, Shape
 
 
 @dataclass(frozen=True)
 class Rows:
-    """K or V of one head: ``base`` pointer, ``stride`` (i32 elements) between its ``count`` rows."""
+    """K or V of one head: pointer to its first row, elements between rows (i32)."""
 
-    b: IRBuilder
-    shape: Shape
     base: Value
     stride: Value
-    count: Value
-
-    def size(self, count: Value | None = None) -> Value:
-        """Bytes up to the end of row ``count - 1`` (default: the last)."""
-        b = self.b
-        last = b.mul(b.sub(self.count if count is None else count, 1), self.stride)
-        return b.mul(b.add(last, self.shape.spec.head_size), self.shape.elem.bytes)
 
 
 @dataclass(frozen=True)
@@ -65,16 +56,22 @@ class Staging(ABC):
         self.b, self.shape, self.place = b, shape, place
         self.keys, self.values = keys, values
         settings = shape.settings
-        tiles = 2 * settings.waves_k * settings.buffers
-        self.array = b.smem_alloc(shape.elem, [tiles * shape.tile_elements], "tiles")
-        own = 2 * settings.buffers * shape.tile_elements
+        own = settings.buffers * shape.buffer_elements
+        self.array = b.smem_alloc(shape.elem, [settings.waves_k * own], "tiles")
         self.base = b.mul(place.key_group, own)
         self.thread = b.add(b.mul(place.row_wave, WAVE_SIZE), place.lane)
-        self.whole = {rows: rows.size() for rows in (keys, values)}
+
+    def layout(self, rows: Rows) -> TileLayout:
+        """Of K or V in LDS."""
+        return self.shape.keys if rows is self.keys else self.shape.values
+
+    def tiles(self, buffer: Value) -> Tiles:
+        """The tiles of the buffer at element ``buffer``."""
+        return Tiles(buffer, self.b.add(buffer, self.shape.key_elements))
 
     @abstractmethod
-    def begin(self, step: Step) -> list[Value]:
-        """Start staging the first step. Every wave must come here."""
+    def begin(self, step: Step, buffer: Value) -> list[Value]:
+        """Start staging the first step, in ``buffer`` (0 or 1). Every wave must come here."""
 
     @abstractmethod
     def arrive(self, carried: Sequence[Value]) -> Tiles:
@@ -84,24 +81,28 @@ class Staging(ABC):
     def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
         """Start staging the next step, after :meth:`arrive`."""
 
-    def source(self, rows: Rows, step: Step) -> tuple[Value, Value]:
-        """A descriptor for a step's rows, and its first row's offset in elements (uniform)."""
-        b = self.b
-        first = b.mul(step.number, self.shape.settings.tile_k)
-        size = self.whole[rows] if step.valid is None else rows.size(b.add(first, step.valid))
-        size = b.select(step.wanted, size, b.const_i32(0))
-        return b.buffer_rsrc(rows.base, size), b.mul(first, rows.stride)
+    def source(self, rows: Rows, step: Step) -> Value:
+        """A descriptor of a step's rows that ends with the last real one; empty if not wanted."""
+        b, tile_k = self.b, self.shape.settings.tile_k
+        # An unsigned product of 32-bit factors: two scalar instructions.
+        stride = b.mul(rows.stride, tile_k * self.shape.elem.bytes)
+        first = b.mul(b.zext(step.number, I64), b.zext(stride, I64))
+        count = b.const_i32(tile_k) if step.valid is None else step.valid
+        span = b.add(b.mul(b.sub(count, 1), rows.stride), self.shape.spec.head_size)
+        size = b.select(step.wanted, b.mul(span, self.shape.elem.bytes), b.const_i32(0))
+        start = b.ptr_cast(b.ptr_add(b.ptr_cast(rows.base, I8), first), self.shape.elem)
+        return b.buffer_rsrc(start, size)
 
     def piece_offsets(self, rows: Rows) -> list[Value]:
-        """For each 16-byte piece of a tile that this lane moves, its offset in the source.
+        """For each piece of a tile that this wave moves, the lane's offset in the source.
 
-        Piece ``i`` of lane ``l`` of the group comes to lie at slot ``i * lanes + l``.
+        Piece ``i`` of the wave is piece ``i * waves_q + row_wave`` of the tile.
         """
-        b, layout = self.b, self.shape.keys if rows is self.keys else self.shape.values
+        b, layout, waves = self.b, self.layout(rows), self.shape.settings.waves_q
         offsets = []
-        for i in range(self.shape.tile_elements // (SLOT * self.shape.group_lanes)):
-            position = b.add(self.thread, i * self.shape.group_lanes)
-            row, slot = layout.emit_slot_of(b, position)
+        for i in range(-(-layout.pieces // waves)):
+            piece = b.add(self.place.row_wave, i * waves)
+            row, slot = layout.emit_source(b, piece, self.place.lane)
             offsets.append(b.add(b.mul(row, rows.stride), b.mul(slot, SLOT)))
         return offsets
 
@@ -112,12 +113,11 @@ class DirectStaging(Staging):
     def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
         super().__init__(b, shape, place, keys, values)
         self.offsets = {rows: self.piece_offsets(rows) for rows in (keys, values)}
-        self.target = b.add(self.base, b.mul(place.row_wave, WAVE_SIZE * SLOT))
 
-    def begin(self, step: Step) -> list[Value]:
+    def begin(self, step: Step, buffer: Value) -> list[Value]:
         """See :meth:`Staging.begin`."""
         self.b.sync()
-        start = self.b.const_i32(0)
+        start = self.b.mul(buffer, self.shape.buffer_elements)
         self._copy(step, start)
         return [start]
 
@@ -126,23 +126,23 @@ class DirectStaging(Staging):
         b = self.b
         b.s_waitcnt(vmcnt=0, lgkmcnt=0)
         b.s_barrier_bare()
-        keys = b.add(self.base, carried[0])
-        return Tiles(keys, b.add(keys, self.shape.tile_elements))
+        return self.tiles(b.add(self.base, carried[0]))
 
     def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
         """See :meth:`Staging.fetch`."""
-        other = self.b.sub(2 * self.shape.tile_elements, carried[0])
+        other = self.b.sub(self.shape.buffer_elements, carried[0])
         self._copy(step, other)
         return [other]
 
     def _copy(self, step: Step, buffer: Value) -> None:
-        b = self.b
-        for which, rows in enumerate((self.keys, self.values)):
-            descriptor, first = self.source(rows, step)
-            start = b.add(b.add(self.target, buffer), which * self.shape.tile_elements)
+        b, waves = self.b, self.shape.settings.waves_q
+        tiles = self.tiles(b.add(self.base, buffer))
+        for rows, tile in ((self.keys, tiles.keys), (self.values, tiles.values)):
+            descriptor, size = self.source(rows, step), self.layout(rows).piece_elements
+            own = b.add(tile, b.mul(self.place.row_wave, size))
             for i, offset in enumerate(self.offsets[rows]):
-                at = b.add(start, i * self.shape.group_lanes * SLOT)
-                b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16, soffset=first)
+                at = b.add(own, i * waves * size)
+                b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16)
 
 
 class RegisterStaging(Staging):
@@ -162,7 +162,7 @@ class RegisterStaging(Staging):
         self.rounds = -(-self.units // shape.group_lanes)
         self._places = [self._unit_place(r) for r in range(self.rounds)]
 
-    def begin(self, step: Step) -> list[Value]:
+    def begin(self, step: Step, buffer: Value) -> list[Value]:
         """See :meth:`Staging.begin`."""
         return self._load(step)
 
@@ -174,7 +174,7 @@ class RegisterStaging(Staging):
         self._store(carried)
         b.s_waitcnt(lgkmcnt=0)
         b.s_barrier_bare()
-        return Tiles(self.base, b.add(self.base, self.shape.tile_elements))
+        return self.tiles(self.base)
 
     def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
         """See :meth:`Staging.fetch`."""
@@ -182,17 +182,11 @@ class RegisterStaging(Staging):
 
     def _load(self, step: Step) -> list[Value]:
         b, elem = self.b, self.shape.elem
-        descriptor, first = self.source(self.keys, step)
-        pieces = [
-            b.buffer_load_vN(descriptor, offset, elem, SLOT, soffset=first)
-            for offset in self.key_offsets
-        ]
-        descriptor, first = self.source(self.values, step)
+        descriptor = self.source(self.keys, step)
+        pieces = [b.buffer_load_vN(descriptor, at, elem, SLOT) for at in self.key_offsets]
+        descriptor = self.source(self.values, step)
         for offsets, _, _ in self._places:
-            pieces += [
-                b.buffer_load_vN(descriptor, offset, elem, SLOT, soffset=first)
-                for offset in offsets
-            ]
+            pieces += [b.buffer_load_vN(descriptor, at, elem, SLOT) for at in offsets]
         return pieces
 
     def _store(self, pieces: Sequence[Value]) -> None:
@@ -230,13 +224,12 @@ class RegisterStaging(Staging):
             for q in range(self.quads)
             for j in range(4)
         ]
-        start = b.add(self.base, self.shape.tile_elements)
+        start = b.add(self.base, self.shape.key_elements)
         slot, half = self._slot_of(chunk, group)
         targets = []
         for d in range(SLOT):
             row = b.add(dimension, d)
-            moved = b.mul(b.xor(slot, layout.emit_key(b, row)), SLOT)
-            at = b.add(b.mul(row, layout.slots * SLOT), b.add(moved, half))
+            at = b.add(layout.emit_lane(b, row, slot, 0), half)
             targets.append(b.add(start, at))
         exists = (r + 1) * self.shape.group_lanes <= self.units
         return offsets, targets, None if exists else b.cmp_lt(unit, self.units)

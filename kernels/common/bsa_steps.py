@@ -20,6 +20,8 @@ from rocke.core.ir import I32, I64, IRBuilder, Value
 from .bsa_layout import WAVE_SIZE
 from .bsa_shape import Place, Shape
 
+PORTION = WAVE_SIZE
+"""Steps that a wave's register holds: one a lane."""
 VALID_BITS = 8
 """Low bits of a list entry: the valid keys of the step, at most 255."""
 
@@ -70,10 +72,14 @@ class StepList:
         if shape.spec.variable_blocks:
             self.sizes = b.buffer_rsrc(params["block_sizes"], b.mul(self.num_k_blocks, 4))
 
-    def portion(self, start: Value, *, partial: bool) -> Portion:
-        """The next full (or partial) steps of positions ``start`` on."""
+    def portion(self, start: Value, carried_over: Value, *, partial: bool) -> Portion:
+        """The next full (or partial) steps of positions ``start`` on.
+
+        ``carried_over``: an entry to put first, 0 for none.
+        """
         b = self.b
-        first = [b.const_i32(0), b.const_i32(0), start]
+        count = b.select(b.cmp_eq(carried_over, 0), b.const_i32(0), b.const_i32(1))
+        first = [carried_over, count, start]
         loop = b.scf_for_iter(start, self.n, WAVE_SIZE, first, iv_name="position")
         with loop as (position, (entries, count, following)):
             room = b.cmp_lt(count, WAVE_SIZE)
@@ -84,6 +90,10 @@ class StepList:
                 b.scf_yield(entries, count, following)
             b.scf_yield(*branch.results)
         return Portion(*loop.results)
+
+    def entry(self, portion: Portion, index: Value) -> Value:
+        """The entry at ``index`` (uniform): ``step << 8 | valid keys``, never 0."""
+        return self.b.readlane(portion.entries, index)
 
     def _look(self, position: Value, partial: bool) -> tuple[Value, Value]:
         """The lane's step as a list entry, and whether the pass wants it."""
