@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rocke.emulator.hip.settings import Settings
 
 
+_INTERRUPT_DELAY_S = 0.002
+
+
 class StandIn:
     """The one stand-in of a process. ``settings`` is ``None`` while it is off."""
 
@@ -85,7 +88,8 @@ class StandIn:
             code, detail = HipCode.OUT_OF_MEMORY, "the host has no memory left"
         except KeyboardInterrupt:
             detail = "interrupted"
-            _thread.interrupt_main()
+            # Raised here it would be lost: it must come after C has returned to the caller's code.
+            threading.Timer(_INTERRUPT_DELAY_S, _thread.interrupt_main).start()
         except BaseException as error:
             detail = f"error of the stand-in itself: {error!r}\n{traceback.format_exc()}"
         shown = UNSUPPORTED[arguments[0]] if name == "unsupported" else name
@@ -112,9 +116,15 @@ class StandIn:
             _prefer(path)
 
     def _entry(self, name: str) -> Callable[..., int]:
-        if name in SIGNATURES:
-            return lambda *arguments: self.invoke(name, arguments)
-        return lambda number: self.invoke("unsupported", (number,))
+        failed = 0 if name in RETURNS_POINTER else int(HipCode.UNKNOWN)
+
+        def entry(*arguments: int) -> int:
+            try:
+                return self.invoke(name, arguments)
+            except BaseException:  # an interrupt while another failure is being noted
+                return failed
+
+        return entry
 
     def _fill(self, values: Sequence[int]) -> None:
         assert self._library is not None
