@@ -12,14 +12,17 @@ at once. When the folder cannot be used, everything is compiled again.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
 import json
 import os
+import shutil
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -30,6 +33,8 @@ from rocke.emulator.runtime_ir import RUNTIME_IR
 from rocke.emulator.semantics import Helper
 
 _MAGIC = b"ROCKEJIT"
+_UNUSED_SECONDS = 14 * 86400.0
+_MAX_BYTES = 512 << 20
 _RUNTIME_SYMBOLS = ("rk_run", "rk_find_read", "rk_find_write", "rk_fault")
 
 
@@ -49,6 +54,8 @@ class Jit:
     """The process's compiler of host code; see :func:`jit`."""
 
     def __init__(self, folder: Path | None) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
         self._lock = threading.RLock()
         self._folder = folder
         self._numbers = itertools.count()
@@ -76,9 +83,9 @@ class Jit:
     def blocks(self, ir: str, names: Sequence[str], helpers: Mapping[str, int]) -> Library:
         """Load the functions ``names`` of a module that calls ``helpers``."""
         with self._lock:
-            digest = hashlib.sha256(ir.encode()).hexdigest()[:40]
-            data = self._read(digest, names) or self._compile(ir, self._quick)
-            self._write(digest, names, data)
+            stem = f"kernel-{hashlib.sha256(ir.encode()).hexdigest()[:40]}"
+            data = self._read(stem, names) or self._compile(ir, self._quick)
+            self._write(stem, names, data)
             return self._link(data, names, helpers)
 
     def _load_runtime(self) -> None:
@@ -230,9 +237,39 @@ def default_folder() -> Path | None:
         root = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
         folder = root / "rocke" / "emulator" / _source_digest()
         folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
     except (OSError, RuntimeError):
         return None
+    prune(folder)
     return folder
+
+
+def prune(
+    folder: Path, *, unused_seconds: float = _UNUSED_SECONDS, max_bytes: int = _MAX_BYTES
+) -> None:
+    """Remove old neighbours of ``folder``, and its oldest kernels when it has grown too large.
+
+    Folders of other versions go when no process has opened them for ``unused_seconds``. Files that
+    another process removes first, or that may not be removed, are left alone.
+    """
+    oldest = time.time() - unused_seconds
+    for other in folder.parent.iterdir():
+        if other != folder and other.is_dir() and _modified(other) < oldest:
+            shutil.rmtree(other, ignore_errors=True)
+    kernels = sorted(folder.glob("kernel-*.obj"), key=_modified, reverse=True)
+    total = 0
+    for path in kernels:
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+            if total > max_bytes:
+                path.unlink()
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 _once = threading.Lock()
@@ -240,8 +277,6 @@ _once = threading.Lock()
 
 @functools.cache
 def _shared() -> Jit:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
     return Jit(default_folder())
 
 

@@ -1,9 +1,10 @@
+import os
 import subprocess
 import sys
 
 import pytest
 
-from rocke.emulator.jit import Jit, JitError
+from rocke.emulator.jit import Jit, JitError, prune
 from rocke.emulator.semantics import Helper
 
 PROGRAM = """
@@ -71,3 +72,18 @@ def test_bad_generated_code_is_an_error():
     broken = Helper("broken", lambda: "define i32 @broken() { ret i32 %x }", can_fault=True)
     with pytest.raises(JitError, match="broken"):
         Jit(None).helpers([broken])
+
+
+def test_old_folders_and_surplus_kernels_are_removed(tmp_path):
+    current, old, recent = (tmp_path / name for name in ("current", "old", "recent"))
+    for folder in (current, old, recent):
+        folder.mkdir()
+        (folder / "batch-1.obj").write_bytes(bytes(10))
+    for i in range(5):
+        (current / f"kernel-{i}.obj").write_bytes(bytes(100))
+        os.utime(current / f"kernel-{i}.obj", (1000 + i, 1000 + i))
+    os.utime(old, (1000, 1000))
+    prune(current, unused_seconds=3600, max_bytes=250)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["current", "recent"]
+    names = sorted(p.name for p in current.iterdir())
+    assert names == ["batch-1.obj", "kernel-3.obj", "kernel-4.obj"]
