@@ -297,15 +297,19 @@ vop("v_alignbyte_b32", U32, (U32,) * 3, _funnel(3, 8))
 def _perm(e: Emitter, a: Value, b: Value, selector: Value) -> Value:
     """Byte selectors: 0-3 of b, 4-7 of a, 8-11 signs of bytes 1, 3, 5, 7, 12: 0, above: 255."""
     result = e.const(U32, 0)
+    both = a ^ b
     for i in range(4):
+        # All that depends on the selector alone leaves the loop when it is scalar.
         sel = (selector >> (8 * i)) & 0xFF if i else selector & 0xFF
-        word = e.select((sel & 4).eq(0), b, a)
-        byte = (word >> ((sel & 3) << 3)) & 0xFF
-        # Selectors 8-11 pick byte 2 * (sel - 8) + 1 and spread its sign.
-        signed = e.select((sel & 2).eq(0), b, a) << (((sel & 1) ^ 1) << 4)
-        sign = (signed.view(I32) >> 31).view(U32) & 0xFF
-        byte = e.select(sel > 7, sign, byte)
-        byte = e.select(sel > 11, e.select(sel.eq(12), e.const(U32, 0), 0xFF), byte)
+        special = sel > 7
+        from_a = e.select(e.select(special, sel & 2, sel & 4).eq(0), e.const(U32, 0), 0xFFFF_FFFF)
+        shift = e.select(special, ((sel & 1) << 4) + 8, (sel & 3) << 3)
+        keep = e.select(special, e.const(U32, 0), 0xFF)
+        spread = e.select((sel & 0xFC).eq(8), e.const(U32, 0xFF), 0)
+        ones = e.select(sel > 12, e.const(U32, 0xFF), 0)
+        byte = (b ^ (both & from_a)) >> shift
+        sign = ((byte << 24).view(I32) >> 31).view(U32)
+        byte = (byte & keep) | (sign & spread) | ones
         result = result | (byte << (8 * i) if i else byte)
     return result
 

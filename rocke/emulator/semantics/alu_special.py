@@ -94,6 +94,12 @@ def _setreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return Lowered((call,), mode=mode)
 
 
+@lowering("v_nop", "v_clrexcp")
+def _nothing(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """No effect; exception flags are not modelled."""
+    return Lowered(())
+
+
 _INDEX_ON = Helper(
     "s_set_gpr_idx_on",
     lambda: (
