@@ -65,8 +65,9 @@ class Counters:
     """Counts of one launch, in wave instructions (one instruction of one wave counts 1).
 
     ``by_address`` maps the byte offset in the text section to the count, ``by_mnemonic`` leaves out
-    encoding suffixes. ``seconds`` is the host's time for executing, without translating. A launch
-    that ended in a fault counts each block that began.
+    encoding suffixes, ``by_line`` maps ``file:line`` (``""``: not known) to the count. ``seconds``
+    is the host's time for executing, without translating. A launch that ended in a fault counts
+    each block that began.
     """
 
     kernel: str
@@ -76,6 +77,7 @@ class Counters:
     seconds: float
     by_address: Mapping[int, int] = field(repr=False)
     by_mnemonic: Mapping[str, int] = field(repr=False)
+    by_line: Mapping[str, int] = field(repr=False)
 
     @property
     def by_class(self) -> dict[InstructionClass, int]:
@@ -105,20 +107,23 @@ class Counters:
         """``s_barrier`` instructions, counted by wave."""
         return self.by_class[InstructionClass.BARRIER]
 
-    def table(self, mnemonics: int = 10) -> str:
-        """A table for people: classes, then the most frequent mnemonics."""
+    def table(self, mnemonics: int = 10, lines: int = 0) -> str:
+        """A table for people: classes, the most frequent mnemonics, and source lines."""
         total = max(1, self.instructions)
-        lines = [
+        text = [
             f"{self.kernel} on {self.arch}: {self.workgroups} workgroups, {self.waves} waves, "
             f"{self.instructions} instructions in {self.seconds * 1e3:.1f} ms",
             f"{'class':<28}{'instructions':>14}{'share':>8}",
         ]
         rows: list[tuple[str, int]] = [(c.value, n) for c, n in self.by_class.items() if n]
         rows.sort(key=lambda row: -row[1])
-        frequent = sorted(self.by_mnemonic.items(), key=lambda row: -row[1])[:mnemonics]
-        for name, count in [*rows, ("", 0), *frequent]:
-            lines.append(f"{name:<28}{count:>14}{100 * count / total:>7.1f}%" if name else "")
-        return "\n".join(lines)
+        for counts, shown in ((self.by_mnemonic, mnemonics), (self.by_line, lines)):
+            named = [(name, n) for name, n in counts.items() if name]
+            most = sorted(named, key=lambda row: -row[1])[:shown]
+            rows += [("", 0), *most] if most else []
+        for name, count in rows:
+            text.append(f"{name:<28}{count:>14}{100 * count / total:>7.1f}%" if name else "")
+        return "\n".join(text)
 
     def to_json(self) -> str:
         """The counts as a JSON object; addresses become hexadecimal keys."""
@@ -133,6 +138,7 @@ class Counters:
             "matrix_operations": self.matrix_operations,
             "by_class": {c.value: n for c, n in self.by_class.items()},
             "by_mnemonic": dict(self.by_mnemonic),
+            "by_line": dict(self.by_line),
             "by_address": {hex(a): n for a, n in self.by_address.items()},
         }
         return json.dumps(facts, indent=2, sort_keys=True)

@@ -43,6 +43,7 @@ from rocke.emulator.launch import (
 )
 from rocke.emulator.loader import Image, load_image
 from rocke.emulator.memory import EmulatedBuffer, Memory, Range, memory_map
+from rocke.emulator.source_lines import SourceLines
 from rocke.runtime.device import Buffer, DeviceError, LoadedKernel
 
 _MEMORY_LIMIT = 1 << 40
@@ -62,6 +63,7 @@ class _Handle:
     descriptor: Descriptor
     image: Image
     compiled: CompiledKernel
+    lines: SourceLines
 
 
 class EmulatedDevice:
@@ -171,7 +173,7 @@ class EmulatedDevice:
             compiled = compile_kernel_code(reader, entries, descriptor.mode, self.arch)
         except (CodeObjectError, DisassemblerError, ValueError, OSError) as error:
             raise DeviceError(f"kernel {info.name}: {error}") from error
-        return _Handle(info, descriptor, image, compiled)
+        return _Handle(info, descriptor, image, compiled, SourceLines(code_object))
 
     def launch(
         self,
@@ -192,7 +194,7 @@ class EmulatedDevice:
             raise DeviceError("launch: the kernel was loaded by another device")
         geometry = self._geometry(handle, grid, block, dynamic_lds)
         with self._executor.lock:
-            self._launch(kernel, handle, geometry, bytes(kernargs))
+            self._launch(handle, geometry, bytes(kernargs))
 
     def synchronize(self) -> None:
         """Wait for all launches: they have ended when :meth:`launch` returns."""
@@ -242,9 +244,7 @@ class EmulatedDevice:
             )
         return geometry
 
-    def _launch(
-        self, kernel: LoadedKernel, handle: _Handle, geometry: Geometry, kernargs: bytes
-    ) -> None:
+    def _launch(self, handle: _Handle, geometry: Geometry, kernargs: bytes) -> None:
         info, image = handle.info, handle.image
         lds = info.lds + geometry.dynamic_lds
         work = self._work(handle, geometry, lds)
@@ -267,7 +267,7 @@ class EmulatedDevice:
         if outcome.fault is not None:
             reporter = FaultReporter(
                 info.name,
-                kernel.code_object,
+                handle.lines,
                 image,
                 handle.compiled,
                 geometry,
@@ -372,6 +372,9 @@ class _Launch:
                 for inst in block.instructions:
                     by_address[inst.address] += count
                     by_mnemonic[inst.mnemonic] += count
+        by_line: Counter[str] = Counter()
+        for address, count in by_address.items():
+            by_line[self.handle.lines.at(self.handle.image.text_virtual + address)] += count
         groups = self.geometry.workgroups
         found: Mapping[int, int] = dict(sorted(by_address.items()))
         return Counters(
@@ -382,6 +385,7 @@ class _Launch:
             seconds=self.seconds,
             by_address=found,
             by_mnemonic=dict(sorted(by_mnemonic.items())),
+            by_line=dict(sorted(by_line.items())),
         )
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import posixpath
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rocke.compiler.code_object import CodeObject, CodeObjectError
-from rocke.compiler.line_table import line_table
 from rocke.emulator.executor import CompiledKernel, FaultRecord
 from rocke.emulator.launch import Geometry
 from rocke.emulator.loader import Image
 from rocke.emulator.memory import Memory, Range
+from rocke.emulator.source_lines import SourceLines
 from rocke.emulator.state import PRIVATE_APERTURE_HI, SHARED_APERTURE_HI, Fault
 from rocke.runtime.device import KernelFault
 
@@ -41,14 +38,14 @@ class FaultReporter:
     def __init__(
         self,
         kernel: str,
-        code_object: CodeObject,
+        lines: SourceLines,
         image: Image,
         compiled: CompiledKernel,
         geometry: Geometry,
         lds: int,
         limit: int | None,
     ) -> None:
-        self.kernel, self.code_object, self.image = kernel, code_object, image
+        self.kernel, self.lines, self.image = kernel, lines, image
         self.compiled, self.geometry, self.lds, self.limit = compiled, geometry, lds, limit
 
     def fault(
@@ -68,7 +65,7 @@ class FaultReporter:
             "instruction": text,
             "exec": record.exec,
         }
-        source = source_line(self.code_object, self.image.text_virtual + pc)
+        source = self.lines.at(self.image.text_virtual + pc)
         if source:
             report["source"] = source
         detail = self._detail(record, pc, counts, memory, ranges, report)
@@ -125,7 +122,7 @@ class FaultReporter:
         last = block.instructions[-1].address if block.instructions else block.start
         report["loop"] = (block.start, last)
         report["executions"] = int(counts[hottest])
-        source = source_line(self.code_object, self.image.text_virtual + block.start)
+        source = self.lines.at(self.image.text_virtual + block.start)
         return (
             f": a wave executed more than {self.limit} instructions; the code at "
             f"{block.start:#x}-{last:#x}{f' ({source})' if source else ''} ran "
@@ -140,15 +137,3 @@ def _lane_text(lanes: list[int] | None) -> str:
         return ", all lanes"
     shown = ", ".join(map(str, lanes[:8])) + (", ..." if len(lanes) > 8 else "")
     return f", {'lane' if len(lanes) == 1 else 'lanes'} {shown}"
-
-
-def source_line(code_object: CodeObject, address: int) -> str:
-    """``file:line`` of an ELF virtual address, or ``""`` where the object does not say."""
-    try:
-        table = line_table(code_object)
-    except CodeObjectError:
-        return ""
-    i = bisect_right([entry.address for entry in table], address) - 1
-    if i < 0 or not table[i].line:
-        return ""
-    return f"{posixpath.normpath(table[i].file)}:{table[i].line}"

@@ -26,8 +26,9 @@ declare ptr addrspace(4) @llvm.amdgcn.implicitarg.ptr()
 declare ptr addrspace(4) @llvm.amdgcn.dispatch.ptr()
 declare void @llvm.amdgcn.s.barrier()
 declare void @llvm.trap()
-!llvm.module.flags = !{!0}
+!llvm.module.flags = !{!0, !1}
 !0 = !{i32 1, !"amdhsa_code_object_version", i32 500}
+!1 = !{i32 2, !"Debug Info Version", i32 3}
 """
 
 ADD = """
@@ -149,6 +150,28 @@ define amdgpu_kernel void @store_at(ptr addrspace(1) %p, i64 %offset) #0 {
   ret void
 }
 attributes #0 = { "amdgpu-flat-work-group-size"="1,64" }
+"""
+
+STORE_LINES = """
+define amdgpu_kernel void @store_lines(ptr addrspace(1) %p, i64 %offset) #0 !dbg !10 {
+  %t = call i32 @llvm.amdgcn.workitem.id.x(), !dbg !11
+  %t64 = zext i32 %t to i64, !dbg !11
+  %i = add i64 %t64, %offset, !dbg !11
+  %q = getelementptr i32, ptr addrspace(1) %p, i64 %i, !dbg !11
+  store i32 %t, ptr addrspace(1) %q, !dbg !12
+  ret void, !dbg !13
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="1,64" }
+!llvm.dbg.cu = !{!5}
+!5 = distinct !DICompileUnit(language: DW_LANG_C99, file: !6, emissionKind: LineTablesOnly)
+!6 = !DIFile(filename: "kernels/store.py", directory: "")
+!10 = distinct !DISubprogram(name: "store_lines", file: !6, line: 1, type: !14, unit: !5,
+                             spFlags: DISPFlagDefinition)
+!11 = !DILocation(line: 7, column: 1, scope: !10)
+!12 = !DILocation(line: 8, column: 1, scope: !10)
+!13 = !DILocation(line: 9, column: 1, scope: !10)
+!14 = !DISubroutineType(types: !15)
+!15 = !{null}
 """
 
 LDS_AT = """

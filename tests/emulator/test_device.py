@@ -208,6 +208,21 @@ def test_a_store_outside_the_allocation_is_reported(device, offset, lanes, where
     assert_usable(device)
 
 
+def test_faults_and_counters_name_source_lines(device):
+    buffer = device.allocate(256)
+    kernel = device.load(build(kernels.STORE_LINES, device.arch))
+    device.launch(kernel, (1, 1, 1), (64, 1, 1), struct.pack("<Qq", buffer.address, 0))
+    counters = device.counters
+    assert set(counters.by_line) >= {"kernels/store.py:7", "kernels/store.py:8"}
+    assert sum(counters.by_line.values()) == counters.instructions
+    assert "kernels/store.py:7" in counters.table(lines=5)
+    assert "kernels/store.py:8" in counters.to_json()
+    raw = struct.pack("<Qq", buffer.address, 1)
+    fault = fault_of(device.launch, kernel, (1, 1, 1), (64, 1, 1), raw)
+    assert fault.report["source"] == "kernels/store.py:8"
+    assert "kernels/store.py:8" in str(fault)
+
+
 def test_inactive_lanes_may_hold_any_address(device):
     buffer = device.allocate(256)
     store_at(device, buffer, 40, block=24)
