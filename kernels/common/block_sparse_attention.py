@@ -13,14 +13,14 @@ their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_steps` (which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rocke.core.ir import I32, I64, IRBuilder, KernelDef, Value
 
 from .bsa_layout import SLOT
 from .bsa_output import OutputRow, head_pointer, merge_groups, store_rows
-from .bsa_products import KeyReader, ValueReader, wait_for_reads
+from .bsa_products import KeyReader, ValueReader, next_phase
 from .bsa_settings import BlockSparseSettings, default_settings
 from .bsa_shape import Place, Shape
 from .bsa_softmax import Softmax, State
@@ -49,6 +49,9 @@ __all__ = [
     "default_settings",
     "is_valid_block_sparse_spec",
 ]
+
+
+Fetch = Callable[[Sequence[Value], Step], list[Value]]
 
 
 def build_block_sparse_attention(spec: BlockSparseAttentionSpec, arch: str = "gfx950") -> KernelDef:
@@ -83,7 +86,7 @@ def _emit(b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> None:
     with b.incoming_scope():
         stage = staging(b, shape, place, keys, values)
         visit = Visitor(b, shape, place, params, rows, stage, query)
-        state = State.start(b, shape, params["scale_log2"])
+        state = visit.softmax.start()
         state = visit.all_tiles(state)
     state = merge_groups(b, shape, place, stage.array, state)
     store_rows(b, shape, place, state, rows.output(b, shape, params))
@@ -286,9 +289,14 @@ class Visitor:
             tiles = self.stage.arrive(carried[:count])
 
             def compute(carried: Sequence[Value], turn: Value) -> list[Value]:
-                here = step(turn) if partial else None
-                staged = self.stage.fetch(carried[:count], step(b.add(turn, 1)))
-                new = self._tile(State.of(carried[count:]), tiles, here)
+                here, following = step(turn) if partial else None, step(b.add(turn, 1))
+                staged: list[Value] = []
+
+                def fetch(start: Fetch) -> Callable[[], None]:
+                    return lambda: staged.extend(start(carried[:count], following))
+
+                meanwhile = fetch(self.stage.fetch_keys), fetch(self.stage.fetch_values)
+                new = self._tile(State.of(carried[count:]), tiles, here, meanwhile)
                 return [*staged, *new.values()]
 
             if not shared:
@@ -301,27 +309,32 @@ class Visitor:
                 b.scf_yield(*branch.results)
         return State.of(loop.results[count:])
 
-    def _tile(self, state: State, tiles: Tiles, here: Step | None) -> State:
+    def _tile(
+        self,
+        state: State,
+        tiles: Tiles,
+        here: Step | None,
+        meanwhile: Sequence[Callable[[], None]],
+    ) -> State:
         """One tile: scores, softmax, output. ``here`` is the step of a partial tile."""
         b = self.b
-        scores = self.keys.scores(tiles.keys, self.query)
-        takes_part = None
+        scores = self.keys.scores(tiles.keys, self.query, meanwhile)
+        within = self.values.within(tiles.values)
+        ahead = self.values.read(within, 0)
         if here is not None:
             takes_part, hidden = self._takes_part(here), b.const_f32(float("-inf"))
             scores = [b.select(t, s, hidden) for t, s in zip(takes_part, scores, strict=True)]
         state = self.softmax.grow(state, scores)
-        within = self.values.within(tiles.values)
         chunks = self.shape.atoms.chunks(self.shape.key_quads)
-        ahead = self.values.read(within, 0)
-        for i, (quad, width) in enumerate(chunks):
-            part = slice(4 * quad, 4 * quad + width)
-            state, weight = self.softmax.weigh(
-                state, scores[part], takes_part[part] if takes_part else None
-            )
-            fragments = ahead
-            ahead = self.values.read(within, i + 1) if i + 1 < len(chunks) else []
-            wait_for_reads(b, self.values.reads(ahead))
+        parts = [slice(4 * quad, 4 * quad + width) for quad, width in chunks]
+        state, weight = self.softmax.weigh(state, scores[parts[0]])
+        for i in range(len(chunks)):
+            next_phase(b)
+            fragments, more = ahead, i + 1 < len(chunks)
+            ahead = self.values.read(within, i + 1) if more else []
             output = self.values.accumulate(fragments, weight, state.output)
+            if more:
+                state, weight = self.softmax.weigh(state, scores[parts[i + 1]])
             state = replace(state, output=tuple(output))
         return state
 

@@ -6,22 +6,26 @@ The order of the head dimensions in the first product is free as long as K and Q
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rocke.core.ir import F32, IRBuilder, Value
-from rocke.core.sync import LGKMCNT_MAX
 
 from .bsa_layout import SLOT, LaneAddress, TileLayout
 from .bsa_shape import Place, Shape
 
 
 PORTION = 4
-"""Chunks of K that are read together: their reads and the next portion's fit the wait counter."""
+"""Chunks of K that one phase reads."""
 
 
-def wait_for_reads(b: IRBuilder, under_way: int) -> None:
-    """Wait for all LDS reads but the last ``under_way``: one wait for all products on them."""
-    b.s_waitcnt(lgkmcnt=min(under_way, LGKMCNT_MAX))
+def next_phase(b: IRBuilder) -> None:
+    """Between phases: LDS reads of the one before have arrived, and nothing is scheduled across.
+
+    A phase reads for the next one while it multiplies what the one before has read, so this one
+    wait stands for a wait before every product.
+    """
+    b.s_waitcnt(lgkmcnt=0)
+    b.sched_barrier(0)
 
 
 class KeyReader:
@@ -32,37 +36,48 @@ class KeyReader:
         rows = [t * shape.atoms.rows for t in range(shape.score_tiles)]
         self._addresses = _slot_addresses(b, shape.keys, place, rows, shape.dimension_chunks())
 
-    def scores(self, tile: Value, query: Sequence[Value]) -> list[Value]:
+    def scores(
+        self, tile: Value, query: Sequence[Value], meanwhile: Sequence[Callable[[], None]]
+    ) -> list[Value]:
         """The lane's scores of the tile at element ``tile``, key by key within its quads.
 
-        Reads run one portion of chunks ahead of the products.
+        ``meanwhile`` emits what else goes on, a part beside each phase of products.
         """
         b, shape = self.b, self.shape
-        within = _Within(b, tile)
+        within, beside = _Within(b, tile), list(meanwhile)
         chunks = list(zip(shape.dimension_chunks(), query, strict=True))
         portions = [chunks[i : i + PORTION] for i in range(0, len(chunks), PORTION)]
         totals = [b.zero_vec(F32, shape.atoms.registers) for _ in range(shape.score_tiles)]
         ahead = self._read(within, portions[0])
         for portion, following in zip(portions, [*portions[1:], []], strict=True):
+            next_phase(b)
             keys, ahead = ahead, self._read(within, following)
-            wait_for_reads(b, len(ahead))
-            for ((_, width), q), key in zip(
-                [chunk for chunk in portion for _ in totals], keys, strict=True
-            ):
-                total = totals.pop(0)
-                totals.append(shape.atoms.multiply(b, key, q, total, width))
+            while beside and (not following or len(beside) == len(meanwhile)):
+                beside.pop(0)()
+            for (_, q), row in zip(portion, keys, strict=True):
+                totals = [
+                    shape.atoms.multiply(b, key, q, total, key.type.count)  # type: ignore[attr-defined]
+                    for key, total in zip(row, totals, strict=True)
+                ]
         return [b.vec_extract(t, r) for t in totals for r in range(shape.atoms.registers)]
 
     def _read(
         self, within: _Within, chunks: Sequence[tuple[tuple[int, int], Value]]
-    ) -> list[Value]:
+    ) -> list[list[Value]]:
         """For each chunk, the fragments of all score tiles."""
-        found = []
-        for (slot, width), _ in chunks:
-            for t in range(self.shape.score_tiles):
-                at = within(self._addresses[width].at(t * self.shape.atoms.rows, slot))
-                found.append(self.b.smem_load_vN(self.array, at, n=width, align=2 * width))
-        return found
+        b, rows = self.b, self.shape.atoms.rows
+        return [
+            [
+                b.smem_load_vN(
+                    self.array,
+                    within(self._addresses[width].at(t * rows, slot)),
+                    n=width,
+                    align=2 * width,
+                )
+                for t in range(self.shape.score_tiles)
+            ]
+            for (slot, width), _ in chunks
+        ]
 
 
 class ValueReader:
@@ -89,11 +104,6 @@ class ValueReader:
         quad, width = self.shape.atoms.chunks(self.shape.key_quads)[chunk]
         tiles = range(self.shape.output_tiles)
         return [self._fragment(within, d, quad, width) for d in tiles]
-
-    def reads(self, fragments: Sequence[Value]) -> int:
-        """LDS instructions that read these fragments."""
-        each = 4 if self.shape.facts.has_transposed_lds_read else SLOT
-        return sum(-(-f.type.count // each) for f in fragments)  # type: ignore[attr-defined]
 
     def accumulate(
         self, fragments: Sequence[Value], weight: Value, output: Sequence[Value]

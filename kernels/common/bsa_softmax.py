@@ -21,6 +21,9 @@ from .bsa_shape import Shape
 
 LOWEST = -3.4028234663852886e38
 """The least finite f32: a maximum over nothing."""
+LEAST_SCALE = 1e-30
+"""A scale below it counts as it: then a score of -inf weighs nothing even where the scale is 0, and
+finite scores still weigh the same."""
 SLACK = 8.0
 """How far, in log2, scores may exceed the reference: weights up to 256, exact enough in f16."""
 
@@ -40,14 +43,6 @@ class State:
     output: tuple[Value, ...]
 
     @staticmethod
-    def start(b: IRBuilder, shape: Shape, scale: Value) -> State:
-        """Before any key. The offset is finite for every scale."""
-        offset = b.fmin(b.fmul(scale, -LOWEST), -LOWEST)
-        zero = b.zero_vec(F32, shape.atoms.registers)
-        lowest, none = b.const_f32(LOWEST), b.const_f32(float("-inf"))
-        return State(lowest, offset, none, b.const_f32(0.0), (zero,) * shape.output_tiles)
-
-    @staticmethod
     def of(values: Sequence[Value]) -> State:
         """The inverse of :meth:`values`."""
         reference, offset, limit, total, *output = values
@@ -62,8 +57,22 @@ class Softmax:
     """The softmax stages of one kernel; ``scale`` (f32) turns scores into log2 units."""
 
     def __init__(self, b: IRBuilder, shape: Shape, scale: Value) -> None:
-        self.b, self.shape, self.scale = b, shape, scale
-        self.slack = b.fmul(b.rcp_fast(scale), SLACK)
+        self.b, self.shape = b, shape
+        self.scale = b.fmax(scale, LEAST_SCALE)
+        self.slack = b.fmul(b.rcp_fast(self.scale), SLACK)
+
+    def start(self) -> State:
+        """The state before any key."""
+        b, atoms = self.b, self.shape.atoms
+        lowest, none = b.const_f32(LOWEST), b.const_f32(float("-inf"))
+        zero = b.zero_vec(F32, atoms.registers)
+        return State(
+            reference=lowest,
+            offset=self._offset(lowest),
+            limit=none,
+            total=b.const_f32(0.0),
+            output=(zero,) * self.shape.output_tiles,
+        )
 
     def grow(self, state: State, scores: Sequence[Value]) -> State:
         """Rescale the state to the scores' maxima, if any row of the wave has outgrown its own."""
@@ -80,7 +89,7 @@ class Softmax:
     def _rescaled(self, state: State, highest: Value) -> State:
         b = self.b
         reference = across_groups(b, self.shape, highest, b.fmax)
-        offset = b.fneg(b.fmul(reference, self.scale))
+        offset = self._offset(reference)
         factor = b.exp2_fast(b.fsub(offset, state.offset))
         factors = b.vec_splat(factor, self.shape.atoms.registers)
         return State(
@@ -91,17 +100,18 @@ class Softmax:
             tuple(b.fmul(o, factors) for o in state.output),
         )
 
-    def weigh(
-        self, state: State, scores: Sequence[Value], takes_part: Sequence[Value] | None
-    ) -> tuple[State, Value]:
+    def _offset(self, reference: Value) -> Value:
+        """``-scale reference``; finite before any key, so that a score of -inf stays -inf."""
+        b = self.b
+        return b.fmin(b.fneg(b.fmul(reference, self.scale)), -LOWEST)
+
+    def weigh(self, state: State, scores: Sequence[Value]) -> tuple[State, Value]:
         """The weights of a chunk of scores as an operand, and the state with them summed.
 
-        A key that takes no part (i1 for each score) weighs 0, whatever its score.
+        A score of -inf, a key that takes no part, weighs exactly 0.
         """
-        b, zero = self.b, self.b.const_f32(0.0)
+        b = self.b
         plain = [b.exp2_fast(b.fma(s, self.scale, state.offset)) for s in scores]
-        if takes_part is not None:
-            plain = [b.select(t, p, zero) for t, p in zip(takes_part, plain, strict=True)]
         pairs = [self._pack(*plain[i : i + 2]) for i in range(0, len(plain), 2)]
         total = self._sum(state.total, plain, pairs)
         return replace(state, total=total), b.vec_concat(*pairs)

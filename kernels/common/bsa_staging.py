@@ -5,8 +5,8 @@
 and transposes V on the way to LDS, for targets that cannot read it transposed.
 
 Both are used as ``carried = begin(...)``, then in each step of the loop ``tiles = arrive(carried)``
-in every wave of the workgroup alike, and ``carried = fetch(carried, ...)`` in the waves that use
-the tiles. A step that is not wanted is fetched through an empty descriptor: no memory is read, and
+in every wave of the workgroup alike, and ``fetch_keys`` and ``fetch_values``, which give what the
+next step carries, in the waves that use the tiles. A step that is not wanted is fetched through an empty descriptor: no memory is read, and
 there is no branch that would part the copies from the products.
 """
 
@@ -78,8 +78,14 @@ class Staging(ABC):
         """Finish the step under way. Every wave must come here."""
 
     @abstractmethod
-    def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
-        """Start staging the next step, after :meth:`arrive`."""
+    def fetch_keys(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """Start staging K of the next step, after :meth:`arrive`; gives the first of what the next
+        turn carries.
+        """
+
+    @abstractmethod
+    def fetch_values(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """The same for V; gives the rest."""
 
     def source(self, rows: Rows, step: Step) -> Value:
         """A descriptor of a step's rows that ends with the last real one; empty if not wanted."""
@@ -118,7 +124,8 @@ class DirectStaging(Staging):
         """See :meth:`Staging.begin`."""
         self.b.sync()
         start = self.b.mul(buffer, self.shape.buffer_elements)
-        self._copy(step, start)
+        for rows in (self.keys, self.values):
+            self._copy(rows, step, start)
         return [start]
 
     def arrive(self, carried: Sequence[Value]) -> Tiles:
@@ -128,21 +135,26 @@ class DirectStaging(Staging):
         b.s_barrier_bare()
         return self.tiles(b.add(self.base, carried[0]))
 
-    def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
-        """See :meth:`Staging.fetch`."""
+    def fetch_keys(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """See :meth:`Staging.fetch_keys`."""
         other = self.b.sub(self.shape.buffer_elements, carried[0])
-        self._copy(step, other)
+        self._copy(self.keys, step, other)
         return [other]
 
-    def _copy(self, step: Step, buffer: Value) -> None:
-        b, waves = self.b, self.shape.settings.waves_q
+    def fetch_values(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """See :meth:`Staging.fetch_values`."""
+        self._copy(self.values, step, self.b.sub(self.shape.buffer_elements, carried[0]))
+        return []
+
+    def _copy(self, rows: Rows, step: Step, buffer: Value) -> None:
+        b, waves, size = self.b, self.shape.settings.waves_q, self.layout(rows).piece_elements
         tiles = self.tiles(b.add(self.base, buffer))
-        for rows, tile in ((self.keys, tiles.keys), (self.values, tiles.values)):
-            descriptor, size = self.source(rows, step), self.layout(rows).piece_elements
-            own = b.add(tile, b.mul(self.place.row_wave, size))
-            for i, offset in enumerate(self.offsets[rows]):
-                at = b.add(own, i * waves * size)
-                b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16)
+        tile = tiles.keys if rows is self.keys else tiles.values
+        own = b.add(tile, b.mul(self.place.row_wave, size))
+        descriptor = self.source(rows, step)
+        for i, offset in enumerate(self.offsets[rows]):
+            at = b.add(own, i * waves * size)
+            b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16)
 
 
 class RegisterStaging(Staging):
@@ -164,7 +176,7 @@ class RegisterStaging(Staging):
 
     def begin(self, step: Step, buffer: Value) -> list[Value]:
         """See :meth:`Staging.begin`."""
-        return self._load(step)
+        return [*self.fetch_keys((), step), *self.fetch_values((), step)]
 
     def arrive(self, carried: Sequence[Value]) -> Tiles:
         """See :meth:`Staging.arrive`."""
@@ -176,18 +188,18 @@ class RegisterStaging(Staging):
         b.s_barrier_bare()
         return self.tiles(self.base)
 
-    def fetch(self, carried: Sequence[Value], step: Step) -> list[Value]:
-        """See :meth:`Staging.fetch`."""
-        return self._load(step)
-
-    def _load(self, step: Step) -> list[Value]:
-        b, elem = self.b, self.shape.elem
+    def fetch_keys(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """See :meth:`Staging.fetch_keys`."""
         descriptor = self.source(self.keys, step)
-        pieces = [b.buffer_load_vN(descriptor, at, elem, SLOT) for at in self.key_offsets]
+        return [self._load(descriptor, offset) for offset in self.key_offsets]
+
+    def fetch_values(self, carried: Sequence[Value], step: Step) -> list[Value]:
+        """See :meth:`Staging.fetch_values`."""
         descriptor = self.source(self.values, step)
-        for offsets, _, _ in self._places:
-            pieces += [b.buffer_load_vN(descriptor, at, elem, SLOT) for at in offsets]
-        return pieces
+        return [self._load(descriptor, at) for offsets, _, _ in self._places for at in offsets]
+
+    def _load(self, descriptor: Value, offset: Value) -> Value:
+        return self.b.buffer_load_vN(descriptor, offset, self.shape.elem, SLOT)
 
     def _store(self, pieces: Sequence[Value]) -> None:
         b, lanes = self.b, self.shape.group_lanes
