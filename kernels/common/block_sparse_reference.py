@@ -47,8 +47,8 @@ def attended_by_list(indices: np.ndarray, counts: np.ndarray, num_k_blocks: int)
     listed = listed & (indices >= 0) & (indices < num_k_blocks)
     indices = np.broadcast_to(indices, listed.shape)
     attended = np.zeros((*listed.shape[:-1], num_k_blocks), bool)
-    *where, _ = np.nonzero(listed)
-    attended[(*where, indices[listed])] = True
+    place = (*np.nonzero(listed)[:-1], indices[listed])
+    attended[place] = True
     return attended
 
 
