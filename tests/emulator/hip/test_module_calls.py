@@ -190,7 +190,7 @@ def test_all_ways_to_load_bytes():
     for image in (data, bytearray(data), np.frombuffer(data, np.uint8)):
         check(hip.hipModuleUnload(check(hip.hipModuleLoadData(image))))
     check(hip.hipModuleLoadFatBinary(data))
-    # By C: hip-python's hipModuleLoadDataEx and hipLibraryLoadData read an option that is not there.
+    # By C: hip-python reads an option that is not there after these two.
     c = ctypes.CDLL("libamdhip64.so")
     handles = [ctypes.c_void_p() for _ in range(3)]
     results = [ctypes.byref(handle) for handle in handles]
