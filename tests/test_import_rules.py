@@ -30,6 +30,10 @@ ALLOWED = {
         *("llvmlite", "rocm", "elftools", "numpy", "ml_dtypes"),
     },
     "kernels": {"rocke.core", "rocke.arch", "rocke.helpers", "numpy", "ml_dtypes"},
+    "attention": {
+        *("rocke.kernels", "rocke.arch", "rocke.compiler", "rocke.runtime", "rocke.emulator"),
+        *("numpy", "ml_dtypes"),
+    },
     "cli": {
         *("rocke.core", "rocke.arch", "rocke.helpers", "rocke.compiler", "rocke.runtime"),
         *("rocke.emulator", "rocke.kernels"),
@@ -119,6 +123,7 @@ def test_every_arrow_is_allowed():
         ("core", "from rocke.arch import target"),
         ("core", "from ..arch import target"),
         ("arch", "import numpy"),
+        ("attention", "from rocke.cli.devices import open_device"),
         ("runtime", "import importlib\nimportlib.import_module('rocke.emulator')"),
         ("helpers", "import mlir"),
     ],
@@ -148,6 +153,8 @@ def test_an_allowed_arrow_is_not_reported(room, source):
         ("rocke.runtime", ["mlir", "llvmlite", "hip", "rocm"]),
         ("rocke.compiler.code_object", ["mlir", "llvmlite"]),
         ("rocke.emulator", ["mlir", "rocke.core", "rocke.kernels"]),
+        ("rocke.attention", ["numpy", "mlir", "llvmlite", "rocke.kernels", "rocke.emulator"]),
+        ("rocke.attention.tensors", ["mlir", "llvmlite", "rocke.kernels", "rocke.emulator"]),
         ("rocke.cli.main", ["numpy", "mlir", "llvmlite", "rich"]),
         ("rocke.testing.plugin", ["numpy", "mlir", "llvmlite", "hip", "rocm"]),
         ("rocke.emulator.hip", ["numpy", "llvmlite", "hip", "rocm"]),
