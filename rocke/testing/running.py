@@ -84,7 +84,7 @@ def _code_object(kernel: Any, arch: str) -> tuple[CodeObject, Sequence[Mapping[s
         return CodeObject.from_bytes(bytes(kernel)), None
     if isinstance(kernel, (str, os.PathLike)):
         return CodeObject.from_bytes(Path(kernel).read_bytes(), source=os.fspath(kernel)), None
-    if hasattr(kernel, "mlir"):
+    if hasattr(kernel, "signature"):
         from rocke.compiler import compile_kernel
 
         return compile_kernel(kernel, arch), kernel.signature()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.normal
+
 ROCKE = str(Path(sys.executable).parent / "rocke")
 NAME = "from hip import hip; print(hip.hipGetDeviceProperties(0)[1].gcnArchName)"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {NAME!r}], check=True)"
