@@ -1,0 +1,1 @@
+"""Checks of the emulated device: what a kernel does wrong without an address being bad."""
