@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rocke.core.ir import I32, I64, IRBuilder, KernelDef, Value
+from rocke.core.ir import F32, I32, I64, IRBuilder, KernelDef, Value
 
 from .bsa_layout import SLOT
-from .bsa_output import OutputRow, head_pointer, merge_groups, store_rows
+from .bsa_output import NOWHERE, OutputRow, head_pointer, merge_groups, store_rows
 from .bsa_products import KeyReader, ValueReader, next_phase
 from .bsa_settings import BlockSparseSettings, default_settings
 from .bsa_shape import Place, Shape
@@ -68,6 +68,7 @@ def build_block_sparse_attention(spec: BlockSparseAttentionSpec, arch: str = "gf
     work_items = shape.settings.work_items
     b.kernel.attributes["max_workgroup_size"] = work_items
     b.kernel.attributes["required_workgroup_size"] = (work_items, 1, 1)
+    b.kernel.attributes["waves_per_eu"] = shape.settings.waves_per_simd(shape.facts, spec.head_size)
     params = {
         name: b.param(name, type_, **promises)  # type: ignore[arg-type]
         for name, type_, promises in parameters(spec)
@@ -83,13 +84,14 @@ def _emit(b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> None:
     rows = QueryRows.of(b, shape, place, params)
     keys, values = (rows.key_rows(b, params, name) for name in "kv")
     query = _load_query(b, shape, place, rows, params)
+    out = rows.output(b, shape, place, params)
     with b.incoming_scope():
         stage = staging(b, shape, place, keys, values)
         visit = Visitor(b, shape, place, params, rows, stage, query)
         state = visit.softmax.start()
         state = visit.all_tiles(state)
     state = merge_groups(b, shape, place, stage.array, state)
-    store_rows(b, shape, place, state, rows.output(b, shape, params))
+    store_rows(b, shape, place, state, out)
 
 
 @dataclass(frozen=True)
@@ -146,16 +148,29 @@ class QueryRows:
         base = head_pointer(b, params, name, self.batch, self.kv_head)
         return Rows(base, params[f"stride_{name}_token"])
 
-    def output(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> OutputRow:
-        """Where the lane's row goes."""
-        exists = b.land(self.exists, b.cmp_lt(self.row, params["seqlen_q"]))
+    def output(
+        self, b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]
+    ) -> OutputRow:
+        """Where the lane's row goes; the first key group stores, LSE its first lane group."""
+        seqlen_q, stride = params["seqlen_q"], params["stride_o_token"]
+        stores = b.land(self.exists, b.cmp_lt(self.row, seqlen_q))
         if shape.spec.block_q % shape.settings.rows:
-            exists = b.land(exists, b.cmp_lt(self.in_block, shape.spec.block_q))
+            stores = b.land(stores, b.cmp_lt(self.in_block, shape.spec.block_q))
+        if shape.settings.waves_k > 1:
+            stores = b.land(stores, b.cmp_eq(place.key_group, 0))
+        span = b.add(b.mul(b.sub(seqlen_q, 1), stride), shape.spec.head_size)
+        o = head_pointer(b, params, "o", self.batch, self.head)
         lse = None
         if shape.spec.need_lse:
             lse = head_pointer(b, params, "lse", self.batch, self.head)
-        o = head_pointer(b, params, "o", self.batch, self.head)
-        return OutputRow(o, lse, self.row, params["stride_o_token"], exists)
+            lse = b.buffer_rsrc(lse, b.mul(seqlen_q, F32.bytes))
+        first = b.land(stores, b.cmp_eq(place.group, 0))
+        return OutputRow(
+            o=b.buffer_rsrc(o, b.mul(span, shape.elem.bytes)),
+            o_offset=b.select(stores, b.mul(self.row, stride), NOWHERE),
+            lse=lse,
+            lse_offset=b.select(first, self.row, NOWHERE // 2),
+        )
 
     def window(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> Window | None:
         """The band mask, with its bounds relative to a row's number."""

@@ -12,17 +12,22 @@ from .bsa_shape import Place, Shape
 from .bsa_softmax import LOWEST, State, across_groups
 
 QUAD = 4
+NOWHERE = 0x7FFFFE00
+"""An offset in 16-bit elements that is past the end of every descriptor, with a row behind it."""
 
 
 @dataclass(frozen=True)
 class OutputRow:
-    """The lane's row of one head: pointers to the head's O (and LSE), and whether to store it."""
+    """Where the lane's row goes: O of one head (and LSE) behind descriptors that end with the last
+    row, and the row's offset in elements, past every end for rows that are not stored.
+
+    Made before the loop, so that this is all it keeps alive.
+    """
 
     o: Value
+    o_offset: Value
     lse: Value | None
-    row: Value
-    stride: Value
-    exists: Value
+    lse_offset: Value
 
 
 def merge_groups(b: IRBuilder, shape: Shape, place: Place, array: Value, state: State) -> State:
@@ -70,16 +75,14 @@ def store_rows(b: IRBuilder, shape: Shape, place: Place, state: State, out: Outp
     empty = b.fcmp("oeq", total, 0.0)
     factor = b.select(empty, b.const_f32(0.0), b.rcp_fast(total))
     splat = b.vec_splat(factor, QUAD)
-    start = b.mul(out.row, out.stride)
-    with b.scf_if(b.land(out.exists, b.cmp_eq(place.key_group, 0))):
-        for i, values in enumerate(_quads(b, state)):
-            dimension = b.add(place.half_offset(b), i * shape.atoms.quad_keys)
-            narrow = b.cast_f32_to(b.fmul(values, splat), vec(shape.elem, QUAD))
-            b.global_store_vN(out.o, b.add(start, dimension), narrow, QUAD, align=2 * QUAD)
-        if out.lse is not None:
-            lse = b.fsub(b.log2_fast(total), state.offset)
-            with b.scf_if(b.cmp_eq(place.group, 0)):
-                b.global_store(out.lse, out.row, b.select(empty, b.const_f32(LOWEST), lse))
+    for i, values in enumerate(_quads(b, state)):
+        dimension = b.add(place.half_offset(b), i * shape.atoms.quad_keys)
+        narrow = b.cast_f32_to(b.fmul(values, splat), vec(shape.elem, QUAD))
+        b.buffer_store_vN(out.o, b.add(out.o_offset, dimension), narrow, QUAD)
+    if out.lse is not None:
+        lse = b.fsub(b.log2_fast(total), state.offset)
+        lse = b.select(empty, b.const_f32(LOWEST), lse)
+        b.buffer_store(out.lse, out.lse_offset, lse)
 
 
 def head_pointer(
@@ -95,7 +98,7 @@ def head_pointer(
 
 def _quads(b: IRBuilder, state: State) -> list[Value]:
     """The output registers, four at a time."""
-    found = []
+    found: list[Value] = []
     for tile in state.output:
         count = tile.type.count  # type: ignore[attr-defined]
         found.extend(b.vec_slice(tile, at, QUAD) for at in range(0, count, QUAD))

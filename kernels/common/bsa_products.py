@@ -13,7 +13,6 @@ from rocke.core.ir import F32, IRBuilder, Value
 from .bsa_layout import SLOT, LaneAddress, TileLayout
 from .bsa_shape import Place, Shape
 
-
 PORTION = 4
 """Chunks of K that one phase reads."""
 

@@ -12,6 +12,8 @@ from .bsa_layout import WAVE_SIZE, TileLayout, key_layout, value_layout
 
 ELEMENT_BYTES = 2
 """f16 and bf16."""
+MOST_FOR_TWO = 128
+"""Head size up to which a wave's output, query and scores leave room for a second wave."""
 REGISTER_STAGED_LDS = 32 * 1024
 """LDS of a workgroup where K and V come through registers: two workgroups a compute unit."""
 
@@ -51,6 +53,14 @@ class BlockSparseSettings:
         tile = (facts, self.wave_rows, self.tile_k, head_size)
         elements = (tile_elements(f(*tile), self.waves_q) for f in (key_layout, value_layout))
         return self.waves_k * self.buffers * sum(elements) * ELEMENT_BYTES
+
+    def waves_per_simd(self, facts: Target, head_size: int) -> int:
+        """Waves on a SIMD to compile for: as many as LDS lets in, up to the two of which one can
+        multiply while the other does softmax.
+        """
+        workgroups = facts.lds_bytes // self.lds_bytes(facts, head_size)
+        waves = workgroups * self.waves_q * self.waves_k // facts.simds_per_cu
+        return max(1, min(2 if head_size <= MOST_FOR_TWO else 1, waves))
 
 
 def tile_elements(layout: TileLayout, waves: int) -> int:

@@ -6,8 +6,8 @@ and transposes V on the way to LDS, for targets that cannot read it transposed.
 
 Both are used as ``carried = begin(...)``, then in each step of the loop ``tiles = arrive(carried)``
 in every wave of the workgroup alike, and ``fetch_keys`` and ``fetch_values``, which give what the
-next step carries, in the waves that use the tiles. A step that is not wanted is fetched through an empty descriptor: no memory is read, and
-there is no branch that would part the copies from the products.
+next step carries, in the waves that use the tiles. A step that is not wanted is fetched through an
+empty descriptor: no memory is read, and no branch parts the copies from the products.
 """
 
 from __future__ import annotations
