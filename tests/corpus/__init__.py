@@ -1,1 +1,1 @@
-"""Whole kernels that this project did not generate, as test data for devices that run code objects."""
+"""Whole kernels of other compilers: test data for devices that run code objects."""

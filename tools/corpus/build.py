@@ -15,11 +15,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "corpus"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from corpus.problems import Problem, make  # noqa: E402
-from corpus.problems.problem import argument_type  # noqa: E402
 from declare import Declared, concrete_grid  # noqa: E402
+
+from tests.corpus.problems import Problem, make  # noqa: E402
+from tests.corpus.problems.problem import argument_type  # noqa: E402
 
 
 def problem_of(case: Declared) -> Problem:
@@ -88,9 +89,13 @@ def entry(case: Declared, language: str, problem: Problem, order: list[str],
 
 
 def write_manifest(language: str, versions: Mapping[str, str], cases: list[dict[str, Any]]) -> None:
-    """One case a line keeps differences readable."""
+    """One case a line keeps differences readable. Objects that no case names are removed."""
     lines = ",\n".join(json.dumps(c) for c in sorted(cases, key=lambda c: c["name"]))
     head = json.dumps(dict(versions))
     text = f'{{"language": "{language}",\n"versions": {head},\n"cases": [\n{lines}\n]}}\n'
     json.loads(text)
     (CORPUS / f"{language}.json").write_text(text)
+    kept = {o["file"] for c in cases for o in c["objects"].values()}
+    for path in (CORPUS / "objects" / language).glob("*.xz"):
+        if str(path.relative_to(CORPUS)) not in kept:
+            path.unlink()

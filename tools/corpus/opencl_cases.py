@@ -143,7 +143,8 @@ def _control() -> list[Declared]:
                   **c),
             _flat(f"collatz_lanes{label}", "control.cl", "collatz", "collatz", 100,
                   parameters={"limit": 200}, **c),
-            _flat(f"recursive_mix{label}", "control.cl", "recursive_mix", "recursive_mix", 100,
+            _flat(f"nested_calls{label}", "control.cl", "nested_calls", "nested_calls", 100, **c),
+            _flat(f"indirect_calls{label}", "control.cl", "indirect_calls", "nested_calls", 100,
                   **c),
             _flat(f"generic_pick{label}", "control.cl", "generic_pick", "generic_pick", 100, **c),
         ]  # fmt: skip
@@ -164,9 +165,19 @@ def _mfma() -> list[Declared]:
         result = C_TYPES[out]
         if out == "f64" and r == 1:
             vector = "double"
-        defines = {"M": m, "K": k, "BLOCKS": blocks, "KV": kv, "R": r, "ELEMENT": element,
-                   "OPERAND": operand, "RESULT": result, "ACCUMULATOR": vector,
-                   "INSTRUCTION": f"__builtin_amdgcn_mfma_{builtin or name}", "MORE": more}
+        defines = {
+            "M": m,
+            "K": k,
+            "BLOCKS": blocks,
+            "KV": kv,
+            "R": r,
+            "ELEMENT": element,
+            "OPERAND": operand,
+            "RESULT": result,
+            "ACCUMULATOR": vector,
+            "INSTRUCTION": f"__builtin_amdgcn_mfma_{builtin or name}",
+            "MORE": more,
+        }
         if out == "f64":
             defines["DOUBLE"] = 1
         cases.append(

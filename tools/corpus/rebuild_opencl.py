@@ -21,7 +21,8 @@ from opencl_cases import CASES
 from rocke.compiler.code_object import CodeObject
 
 LIBRARY = "/usr/lib/clc/amdgcn-amd-amdhsa.bc"
-BASE = ["-target", "amdgcn-amd-amdhsa", "-x", "cl", "-cl-std=CL2.0", "-nogpulib", "-cl-kernel-arg-info",
+BASE = ["-target", "amdgcn-amd-amdhsa", "-x", "cl", "-cl-std=CL2.0", "-nogpulib",
+        "-cl-kernel-arg-info",
         "-mcode-object-version=5",
         "-Xclang", "-mlink-builtin-bitcode", "-Xclang", LIBRARY,
         "-Wno-implicit-function-declaration"]  # fmt: skip

@@ -108,50 +108,162 @@ def _matmul() -> list[Declared]:
     mm("f16_32x32x64_w1s1", (32, 32, 64), "f16", "f32", (64, 32, 64), warps=1, stages=1)
     mm("f16_bt_64x128x64_w4s2", (64, 128, 64), "f16", "f16", (64, 128, 192), transpose_b=True)
     mm("f16_at_64x64x64_w4s2", (64, 64, 64), "f16", "f16", (64, 128, 128), transpose_a=True)
-    mm("f16_nonkdim16", (64, 64, 32), "f16", "f32", (64, 64, 64),
-       options={"matrix_instr_nonkdim": 16})
-    mm("f16_nonkdim32_kpack2", (64, 64, 64), "f16", "f32", (64, 64, 128),
-       options={"matrix_instr_nonkdim": 32, "kpack": 2})
-    mm("bf16_nonkdim16", (64, 64, 32), "bf16", "f32", (64, 64, 64),
-       options={"matrix_instr_nonkdim": 16})
-    mm("fp8e4b8_nonkdim16", (64, 64, 64), "fp8e4b8", "f32", (64, 64, 64), archs=("gfx942",),
-       options={"matrix_instr_nonkdim": 16})
-    mm("fp8e4nv_nonkdim16", (64, 64, 128), "fp8e4nv", "f32", (64, 64, 128), archs=("gfx950",),
-       options={"matrix_instr_nonkdim": 16})
-    mm("i8_nonkdim16", (64, 64, 64), "i8", "i32", (64, 64, 64), acc="i32",
-       options={"matrix_instr_nonkdim": 16})
-    mm("f32_nonkdim16", (64, 64, 32), "f32", "f32", (64, 64, 64),
-       options={"matrix_instr_nonkdim": 16})
+    mm(
+        "f16_nonkdim16",
+        (64, 64, 32),
+        "f16",
+        "f32",
+        (64, 64, 64),
+        options={"matrix_instr_nonkdim": 16},
+    )
+    mm(
+        "f16_nonkdim32_kpack2",
+        (64, 64, 64),
+        "f16",
+        "f32",
+        (64, 64, 128),
+        options={"matrix_instr_nonkdim": 32, "kpack": 2},
+    )
+    mm(
+        "bf16_nonkdim16",
+        (64, 64, 32),
+        "bf16",
+        "f32",
+        (64, 64, 64),
+        options={"matrix_instr_nonkdim": 16},
+    )
+    mm(
+        "fp8e4b8_nonkdim16",
+        (64, 64, 64),
+        "fp8e4b8",
+        "f32",
+        (64, 64, 64),
+        archs=("gfx942",),
+        options={"matrix_instr_nonkdim": 16},
+    )
+    mm(
+        "fp8e4nv_nonkdim16",
+        (64, 64, 128),
+        "fp8e4nv",
+        "f32",
+        (64, 64, 128),
+        archs=("gfx950",),
+        options={"matrix_instr_nonkdim": 16},
+    )
+    mm(
+        "i8_nonkdim16",
+        (64, 64, 64),
+        "i8",
+        "i32",
+        (64, 64, 64),
+        acc="i32",
+        options={"matrix_instr_nonkdim": 16},
+    )
+    mm(
+        "f32_nonkdim16",
+        (64, 64, 32),
+        "f32",
+        "f32",
+        (64, 64, 64),
+        options={"matrix_instr_nonkdim": 16},
+    )
     mm("f16_global_64x64x32", (64, 64, 32), "f16", "f16", (70, 64, 64), buffers=False)
     mm("f16_16x64x64_w2", (16, 64, 64), "f16", "f16", (16, 64, 128), warps=2)
-    mm("f16_4x64", (4, 64, 64), "f16", "f32", (4, 64, 64), warps=1,
-       options={"matrix_instr_nonkdim": 4})
+    mm(
+        "f16_4x64",
+        (4, 64, 64),
+        "f16",
+        "f32",
+        (4, 64, 64),
+        warps=1,
+        options={"matrix_instr_nonkdim": 4},
+    )
     mm("bf16_64x64x32_w4s2", (64, 64, 32), "bf16", "bf16", (64, 128, 96))
     mm("bf16_128x128x64_w8s2", (128, 128, 64), "bf16", "bf16", (128, 128, 192), warps=8)
-    mm("bf16_bt_128x64x64_w4s3", (128, 64, 64), "bf16", "f32", (128, 64, 256), stages=3,
-       transpose_b=True)
-    mm("bf16_32x32_kpack2", (128, 128, 32), "bf16", "bf16", (128, 128, 64),
-       options={"matrix_instr_nonkdim": 32, "kpack": 2})
-    mm("fp8e4b8_64x64x64_w4s2", (64, 64, 64), "fp8e4b8", "f32", (64, 64, 128),
-       archs=("gfx90a", "gfx942"))
+    mm(
+        "bf16_bt_128x64x64_w4s3",
+        (128, 64, 64),
+        "bf16",
+        "f32",
+        (128, 64, 256),
+        stages=3,
+        transpose_b=True,
+    )
+    mm(
+        "bf16_32x32_kpack2",
+        (128, 128, 32),
+        "bf16",
+        "bf16",
+        (128, 128, 64),
+        options={"matrix_instr_nonkdim": 32, "kpack": 2},
+    )
+    mm(
+        "fp8e4b8_64x64x64_w4s2",
+        (64, 64, 64),
+        "fp8e4b8",
+        "f32",
+        (64, 64, 128),
+        archs=("gfx90a", "gfx942"),
+    )
     mm("fp8e4nv_64x64x64_w4s2", (64, 64, 64), "fp8e4nv", "f32", (64, 64, 128))
-    mm("fp8e4nv_128x128x128_w4s2", (128, 128, 128), "fp8e4nv", "bf16", (128, 128, 256),
-       archs=("gfx950",))
+    mm(
+        "fp8e4nv_128x128x128_w4s2",
+        (128, 128, 128),
+        "fp8e4nv",
+        "bf16",
+        (128, 128, 256),
+        archs=("gfx950",),
+    )
     mm("fp8e5_64x64x64_w4s2", (64, 64, 64), "fp8e5", "f32", (64, 64, 128))
     mm("fp8e5b16_32x32x64", (32, 32, 64), "fp8e5b16", "f32", (32, 32, 128), archs=("gfx942",))
-    mm("fp8_mixed_32x32x64", (32, 32, 64), "fp8e4b8", "f32", (32, 32, 128), archs=("gfx942",),
-       dtype_b="fp8e5b16")
-    mm("fp8_mixed_64x64x128", (64, 64, 128), "fp8e4nv", "f32", (64, 64, 128), archs=("gfx950",),
-       dtype_b="fp8e5")
+    mm(
+        "fp8_mixed_32x32x64",
+        (32, 32, 64),
+        "fp8e4b8",
+        "f32",
+        (32, 32, 128),
+        archs=("gfx942",),
+        dtype_b="fp8e5b16",
+    )
+    mm(
+        "fp8_mixed_64x64x128",
+        (64, 64, 128),
+        "fp8e4nv",
+        "f32",
+        (64, 64, 128),
+        archs=("gfx950",),
+        dtype_b="fp8e5",
+    )
     mm("i8_64x64x64_w4s2", (64, 64, 64), "i8", "i32", (64, 64, 128), acc="i32")
-    mm("i8_32x32_w4", (64, 64, 64), "i8", "i32", (64, 64, 64), acc="i32",
-       options={"matrix_instr_nonkdim": 32})
+    mm(
+        "i8_32x32_w4",
+        (64, 64, 64),
+        "i8",
+        "i32",
+        (64, 64, 64),
+        acc="i32",
+        options={"matrix_instr_nonkdim": 32},
+    )
     mm("f32_64x64x32_w4s2", (64, 64, 32), "f32", "f32", (64, 70, 50))
-    mm("f32_32x32_w4", (64, 64, 16), "f32", "f32", (64, 64, 32),
-       options={"matrix_instr_nonkdim": 32})
+    mm(
+        "f32_32x32_w4",
+        (64, 64, 16),
+        "f32",
+        "f32",
+        (64, 64, 32),
+        options={"matrix_instr_nonkdim": 32},
+    )
     mm("f32_bf16x3", (32, 32, 32), "f32", "f32", (32, 32, 32), precision="bf16x3", unit=3e-5)
-    mm("tf32_64x64x32", (64, 64, 32), "f32", "f32", (64, 64, 64), precision="tf32",
-       archs=("gfx942",), unit=4e-4)
+    mm(
+        "tf32_64x64x32",
+        (64, 64, 32),
+        "f32",
+        "f32",
+        (64, 64, 64),
+        precision="tf32",
+        archs=("gfx942",),
+        unit=4e-4,
+    )
     mm("f64_32x32x16", (32, 32, 16), "f64", "f64", (32, 32, 32), acc="f64", warps=1, unit=1e-14)
 
     two = "(cdiv(m, BM), cdiv(n, BN))"
@@ -183,7 +295,7 @@ def _attention() -> list[Declared]:
         cases.append(
             D(f"attention_{name}", "attention.py", "flash_attention", "flash_attention",
               {"sq": sq, "sk": sk, "d": d, "dtype": dtype, **parameters},
-              "(cdiv(sq, BM), heads, %d)" % parameters.get("batch", 1),
+              f"(cdiv(sq, BM), heads, {parameters.get('batch', 1)})",
               {"D": d, "BM": bm, "BN": bn, "CAUSAL": causal},
               {"num_warps": warps, "num_stages": stages, **(options or {})})
         )  # fmt: skip
@@ -196,10 +308,10 @@ def _attention() -> list[Declared]:
     dense("bf16_d128_w4s2_causal", "bf16", 128, 128, 160, 64, 64, 4, 2, causal=True)
     dense("bf16_d128_w8s2", "bf16", 128, 256, 256, 256, 64, 8, 2)
     dense("bf16_d64_w8s2", "bf16", 64, 128, 128, 128, 64, 8, 2, batch=2, heads=2, kv_heads=2)
-    dense("f16_d64_w4s2_nonkdim16", "f16", 64, 64, 128, 64, 64, 4, 2,
-          {"matrix_instr_nonkdim": 16})
-    dense("bf16_d128_w2s1_nonkdim32", "bf16", 128, 64, 128, 64, 32, 2, 1,
-          {"matrix_instr_nonkdim": 32})
+    dense("f16_d64_w4s2_nonkdim16", "f16", 64, 64, 128, 64, 64, 4, 2, {"matrix_instr_nonkdim": 16})
+    dense(
+        "bf16_d128_w2s1_nonkdim32", "bf16", 128, 64, 128, 64, 32, 2, 1, {"matrix_instr_nonkdim": 32}
+    )
     dense("f16_d32_w1s1", "f16", 32, 32, 64, 32, 32, 1, 1)
 
     def sparse(name: str, dtype: str, d: int, s: int, bm: int, bn: int, warps: int, stages: int,
@@ -208,7 +320,7 @@ def _attention() -> list[Declared]:
             D(f"sparse_attention_{name}", "attention.py", "sparse_attention", "sparse_attention",
               {"sq": s, "sk": s, "d": d, "block_q": bm, "block_k": bn, "dtype": dtype,
                **parameters},
-              "(blocks_q, heads, %d)" % parameters.get("batch", 1),
+              f"(blocks_q, heads, {parameters.get('batch', 1)})",
               {"D": d, "BM": bm, "BN": bn}, {"num_warps": warps, "num_stages": stages})
         )  # fmt: skip
 
@@ -298,7 +410,8 @@ def _reduce() -> list[Declared]:
         r("scan_i32_columns", "scan_sum", {"rows": 128, "columns": 16, "dtype": "i32", "axis": 0,
           "block": 64}, "rows // ROWS", 2, ROWS=64, COLUMNS=16, AXIS=0, REVERSE=False),
         r("scan_f32_reverse", "scan_sum", {"rows": 4, "columns": 64, "dtype": "f32", "axis": 1,
-          "block": 2, "reverse": True}, "rows // ROWS", 1, ROWS=2, COLUMNS=64, AXIS=1, REVERSE=True),
+          "block": 2, "reverse": True}, "rows // ROWS", 1, ROWS=2, COLUMNS=64, AXIS=1,
+          REVERSE=True),
         r("scan_i64", "scan_sum", {"rows": 4, "columns": 512, "dtype": "i64", "axis": 1,
           "block": 2}, "rows // ROWS", ROWS=2, COLUMNS=512, AXIS=1, REVERSE=False),
         r("scan_recurrence", "scan_recurrence", {"rows": 4, "columns": 512}, "rows",

@@ -69,20 +69,45 @@ kernel void collatz(global const long *x, global int *steps, int n) {
     steps[i] = count;
 }
 
-__attribute__((noinline)) static int mix(int a, int b) { return (a * 33) ^ (b + (a >> 3)); }
+#define CALLED __attribute__((noinline)) static
 
-__attribute__((noinline)) static int depth(int v, int left) {
-    if (left == 0)
-        return v;
-    int low = depth(mix(v, left), left - 1);
-    return low + depth(low ^ left, left - 2 > 0 ? left - 2 : 0);
+CALLED int mix(int a, int b) { return (a * 33) ^ (b + (a >> 3)); }
+
+CALLED int level0(int v) { return v; }
+CALLED int level1(int v) { int low = level0(mix(v, 1)); return low + level0(low ^ 1); }
+
+#define LEVEL(n, one_below, two_below)                                                             \
+    CALLED int level##n(int v) {                                                                   \
+        int low = level##one_below(mix(v, n));                                                     \
+        return low + level##two_below(low ^ n);                                                    \
+    }
+LEVEL(2, 1, 0)
+LEVEL(3, 2, 1)
+LEVEL(4, 3, 2)
+LEVEL(5, 4, 3)
+LEVEL(6, 5, 4)
+
+// Calls to a depth of 7 that differ from lane to lane: return addresses and frames in scratch.
+kernel void nested_calls(global const int *x, global int *out, int n) {
+    int i = global_x();
+    if (i >= n)
+        return;
+    switch (i & 3) {
+    case 0: out[i] = level3(x[i]); break;
+    case 1: out[i] = level4(x[i]); break;
+    case 2: out[i] = level5(x[i]); break;
+    default: out[i] = level6(x[i]); break;
+    }
 }
 
-// Real calls and recursion on the scratch stack.
-kernel void recursive_mix(global const int *x, global int *out, int n) {
+// The same through a function pointer that lanes choose: a loop over the distinct callees.
+#pragma OPENCL EXTENSION __cl_clang_function_pointers : enable
+kernel void indirect_calls(global const int *x, global int *out, int n) {
     int i = global_x();
-    if (i < n)
-        out[i] = depth(x[i], 3 + (i & 3));
+    if (i >= n)
+        return;
+    int (*callee)(int) = (i & 1) ? ((i & 2) ? level6 : level4) : ((i & 2) ? level5 : level3);
+    out[i] = callee(x[i]);
 }
 
 // A pointer of no address space: chosen a lane at a time among memory, LDS and a private array.

@@ -11,6 +11,8 @@ from typing import Any
 
 from . import (
     assembly,
+    assembly_scalar,
+    assembly_vector,
     atomics,
     attention,
     control,
@@ -25,13 +27,12 @@ from .problem import Expected, Problem
 __all__ = ["PROBLEMS", "Expected", "Problem"]
 
 MODULES = (
-    assembly, atomics, attention, control, elementwise, integer, matmul, normalise, reduce,
+    assembly, assembly_scalar, assembly_vector, atomics, attention, control, elementwise, integer,
+    matmul, normalise, reduce,
 )  # fmt: skip
 
 PROBLEMS: dict[str, Callable[..., Problem]] = {
-    function.__name__: function
-    for module in MODULES
-    for function in module.PROBLEMS
+    function.__name__: function for module in MODULES for function in module.PROBLEMS
 }
 """Problem name -> ``function(rng, **parameters) -> Problem``."""
 

@@ -71,20 +71,18 @@ def stack_machine(rng: np.random.Generator, *, n: int) -> Problem:
     )
 
 
-def _depth(v: int, left: int) -> int:
+def _level(v: int, left: int) -> int:
     if left == 0:
         return v
     mixed = _wrap(v * 33) ^ _wrap(left + (v >> 3))
-    low = _depth(mixed, left - 1)
-    return _wrap(low + _depth(low ^ left, max(left - 2, 0)))
+    low = _level(mixed, left - 1)
+    return _wrap(low + _level(low ^ left, max(left - 2, 0)))
 
 
-def recursive_mix(rng: np.random.Generator, *, n: int) -> Problem:
+def nested_calls(rng: np.random.Generator, *, n: int) -> Problem:
     x = rng.integers(-(1 << 31), 1 << 31, size=n).astype(np.int32)
-    out = [_depth(v, 3 + (i & 3)) for i, v in enumerate(x.tolist())]
-    return Problem(
-        {"x": x, "out": poisoned(n, "i32"), "n": n}, {"out": Expected(np.array(out))}
-    )
+    out = [_level(v, 3 + (i & 3)) for i, v in enumerate(x.tolist())]
+    return Problem({"x": x, "out": poisoned(n, "i32"), "n": n}, {"out": Expected(np.array(out))})
 
 
 def generic_pick(rng: np.random.Generator, *, n: int) -> Problem:
@@ -102,9 +100,7 @@ def generic_pick(rng: np.random.Generator, *, n: int) -> Problem:
         else:
             got = (t ^ 21) * 3 if v % 3 == 1 else 1000
         out.append(got + got + v + (0 if v % 3 == 2 else mine[3]))
-    return Problem(
-        {"x": x, "out": poisoned(n, "i32"), "n": n}, {"out": Expected(np.array(out))}
-    )
+    return Problem({"x": x, "out": poisoned(n, "i32"), "n": n}, {"out": Expected(np.array(out))})
 
 
-PROBLEMS = (stack_machine, recursive_mix, generic_pick)
+PROBLEMS = (stack_machine, nested_calls, generic_pick)

@@ -144,7 +144,7 @@ def _philox(seed: int, counter: np.ndarray) -> list[np.ndarray]:
 
 
 def philox_random(rng: np.random.Generator, *, n: int) -> Problem:
-    """Raw 32-bit words, and uniform values: |word| (as signed, bits inverted if negative) / 2^31."""
+    """Raw 32-bit words, and uniform values: |word| (signed, bits inverted if negative) / 2^31."""
     seed = int(rng.integers(1, 1 << 30))
     words = _philox(seed, np.arange(n))
     first = words[0].view(np.int32)

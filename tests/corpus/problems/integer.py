@@ -24,14 +24,12 @@ def _truncated_division(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.nd
     """Quotient towards zero and its remainder, without overflow for the smallest integer."""
     if np.issubdtype(a.dtype, np.unsignedinteger):
         return a // b, a % b
-    wide_a, wide_b = a.astype(object), b.astype(object)
-    q = np.array(
-        [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in zip(wide_a, wide_b)],
-        dtype=object,
-    )
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    quotients = [abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
+    remainders = [x - y * q for (x, y), q in zip(pairs, quotients, strict=True)]
     wrap = 1 << 8 * a.dtype.itemsize
-    q_bits = np.array([int(v) % wrap for v in q], dtype=f"u{a.dtype.itemsize}").view(a.dtype)
-    return q_bits, np.array([int(x - y * v) for x, y, v in zip(wide_a, wide_b, q)], a.dtype)
+    bits = np.array([q % wrap for q in quotients], dtype=f"u{a.dtype.itemsize}")
+    return bits.view(a.dtype), np.array(remainders, a.dtype)
 
 
 def integer_operations(rng: np.random.Generator, *, n: int, dtype: str) -> Problem:

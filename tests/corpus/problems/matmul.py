@@ -99,7 +99,7 @@ def _scaled_operand(
 def matmul_scaled(
     rng: np.random.Generator, *, m: int, n: int, k: int, form_a: str, form_b: str
 ) -> Problem:
-    """Microscaling product; forms e4m3, e5m2 or e2m1 (two values a byte, even k in the low half)."""
+    """Microscaling product; forms e4m3, e5m2 or e2m1 (two values a byte, even k low)."""
     a, a_scale, left = _scaled_operand(rng, m, k, form_a)
     b, b_scale, right = _scaled_operand(rng, n, k, form_b)
     return Problem(

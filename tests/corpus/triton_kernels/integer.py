@@ -49,12 +49,12 @@ def bits_u32(x, y, out, n, rows: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def collatz(x, steps, n, LIMIT: tl.constexpr):
-    """A scalar loop a program with data-dependent length: steps to reach 1, in 64-bit arithmetic."""
+    """A scalar loop of data-dependent length a program: steps to reach 1, in 64 bits."""
     i = tl.program_id(0)
     value = tl.load(x + i)
     count = 0
     while (value != 1) & (count < LIMIT):
-        if value % 2 == 0:
+        if value % 2 == 0:  # noqa: SIM108 (a conditional expression would be a select)
             value = value // 2
         else:
             value = 3 * value + 1
