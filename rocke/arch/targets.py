@@ -98,6 +98,27 @@ class Target:
         """The hazard rule of that name, or ``None`` where the target does not have it."""
         return next((h for h in self.hazards if h.name == name), None)
 
+    def lds_phases_of(self, write: bool, bytes_a_lane: int) -> LdsPhases:
+        """How the LDS serves an access of 1 to 16 bytes a lane, see :class:`LdsPhases`.
+
+        ``lds_phases`` where it has the access. The rest is assumed: three dwords go in the groups
+        of four; writes are served like gfx942's, over 32 banks; one dword or less by as many
+        consecutive lanes as there are banks. Raises ``ValueError`` for other sizes.
+        """
+        if not 1 <= bytes_a_lane <= 16:
+            raise ValueError(f"bytes_a_lane is {bytes_a_lane}, an LDS access has 1 to 16")
+        bits = {1: 32, 2: 64}.get(-(-bytes_a_lane // 4), 128)
+        name = f"ds_{'write' if write else 'read'}_b{bits}"
+        banks = 32 if write else self.lds_banks
+        if bits == 32:
+            lanes = tuple(range(self.wave_size))
+            starts = range(0, self.wave_size, banks)
+            return LdsPhases(name, banks, tuple(lanes[s : s + banks] for s in starts))
+        known = {p.instruction: p for p in self.lds_phases}
+        if write:
+            known = {p.instruction.replace("read", "write"): p for p in GFX942_LDS_PHASES} | known
+        return known[name]
+
     def waves_per_simd(self, vgprs: int) -> int:
         """Waves that fit on one SIMD when each lane uses ``vgprs`` registers.
 

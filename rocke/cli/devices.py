@@ -8,17 +8,20 @@ from rocke.runtime.device import Device
 DEVICES = ("auto", "emulated", "hip")
 
 
-def open_device(name: str, arch: str | None) -> Device:
+def open_device(name: str, arch: str | None, *, count: bool = False) -> Device:
     """Open ``emulated``, ``hip`` (or ``hip:1``), or ``auto``: a GPU if there is one.
 
-    ``arch`` is the processor of the emulated device (default gfx950); a GPU of another processor is
-    refused, and with ``auto`` passed over.
+    With ``count`` the device must count everything that a kernel does: only the emulated one can,
+    and ``auto`` takes it. ``arch`` is the processor of the emulated device (default gfx950); a GPU
+    of another processor is refused, and with ``auto`` passed over.
     """
     from rocke.runtime import open_device as open_gpu
     from rocke.runtime.hip_device import HipUnavailable
 
-    if name == "emulated":
-        return _emulated(arch)
+    if name == "emulated" or (count and name == "auto"):
+        return _emulated(arch, count)
+    if count:
+        raise UserError(f"--counters needs the emulated device, not {name!r}")
     if name == "auto":
         try:
             device = open_gpu("hip")
@@ -36,7 +39,7 @@ def open_device(name: str, arch: str | None) -> Device:
     return device
 
 
-def _emulated(arch: str | None) -> Device:
+def _emulated(arch: str | None, count: bool = False) -> Device:
     from rocke.emulator import EmulatedDevice
 
-    return EmulatedDevice(arch or "gfx950")
+    return EmulatedDevice(arch or "gfx950", counters="full" if count else "basic")

@@ -23,6 +23,9 @@ from rocke.cli.specs import (
 )
 from rocke.compiler import CodeObject, CodeObjectError
 
+_COUNTED_LINES = 20
+"""Source lines, and LDS instructions with conflicts, that ``--counters`` shows."""
+
 
 @click.command("run", short_help="Build a kernel, run it, compare with the reference.")
 @spec_options
@@ -55,6 +58,12 @@ from rocke.compiler import CodeObject, CodeObjectError
     type=click.Path(path_type=Path),
     help="Run this code object (.hsaco) of the spec instead of building one.",
 )
+@click.option(
+    "--counters",
+    "count",
+    is_flag=True,
+    help="Count instructions by class and source line, bytes, LDS bank conflicts, lanes off.",
+)
 @linker_option
 @click.option("--no-cache", is_flag=True, help="Compile anew, and do not keep the result.")
 @json_option
@@ -69,6 +78,7 @@ def command(
     problem_options: tuple[str, ...],
     seed: int,
     object_file: Path | None,
+    count: bool,
     linker: str | None,
     no_cache: bool,
     as_json: bool,
@@ -81,6 +91,7 @@ def command(
     Examples:
       rocke run vsa --demo --density 0.1
       rocke run jenga --demo -s dtype=bf16 --arch gfx942 -p pattern=last
+      rocke run vsa --demo --counters
       rocke run vsa --spec build/KERNEL.gfx950.json --object build/KERNEL.gfx950.hsaco --json
     """
     chosen = find_family(family)
@@ -88,7 +99,7 @@ def command(
     spec = make_spec(chosen, settings, spec_file, demo=demo)
     if wanted is not None:
         check_spec(chosen, spec, wanted)
-    opened = open_device(device, wanted)
+    opened = open_device(device, wanted, count=count)
     check_spec(chosen, spec, opened.arch)
     options = {"density": density, **dict(map(_problem_option, problem_options))}
     problem = make_problem(chosen, spec, seed, options)
@@ -99,9 +110,11 @@ def command(
             chosen, spec, opened.arch, cached=not no_cache, linker=linker
         )
     outcome = run_problem(chosen, spec, opened, code_object, problem, compile_seconds=seconds)
+    counters = getattr(opened, "counters", None) if count else None
     if as_json:
         print_json(
             {
+                **({} if counters is None else {"counters": counters.to_dict()}),
                 **asdict(outcome),
                 "share": outcome.share,
                 "passed": outcome.passed,
@@ -112,6 +125,8 @@ def command(
         )
     else:
         _show(outcome)
+        if counters is not None:
+            click.echo("\n" + counters.table(lines=_COUNTED_LINES, conflicts=_COUNTED_LINES))
     return OK if outcome.passed else FAILED
 
 

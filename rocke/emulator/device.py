@@ -8,13 +8,15 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from rocke.arch import Target, UnknownTarget, target
 from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
 from rocke.emulator import state
-from rocke.emulator.counters import Counters
+from rocke.emulator.counters import Counters, Resources
+from rocke.emulator.counting import counting, detail, table_size
 from rocke.emulator.decoder import CodeReader
 from rocke.emulator.descriptor import (
     PRELOAD_SKIP,
@@ -33,6 +35,7 @@ from rocke.emulator.executor import (
     compile_kernel_code,
 )
 from rocke.emulator.fault import FaultReporter
+from rocke.emulator.instruction import Instruction
 from rocke.emulator.launch import (
     Geometry,
     dispatch_packet,
@@ -71,9 +74,10 @@ class EmulatedDevice:
 
     Device addresses are host addresses. ``threads`` is how many host threads run workgroups (all
     cores unless given); ``max_instructions`` is how many instructions one wave may execute before
-    the launch is stopped as making no progress (no limit unless given). Launches are synchronous:
-    what a kernel does wrong is raised by :meth:`launch`, and the device stays usable. Calls are
-    safe from several threads; launches on one device follow one another.
+    the launch is stopped as making no progress (no limit unless given). ``counters="full"`` also
+    counts lanes, bytes and LDS bank conflicts of every instruction, which costs time. Launches are
+    synchronous: what a kernel does wrong is raised by :meth:`launch`, and the device stays usable.
+    Calls are safe from several threads; launches on one device follow one another.
 
     Raises :class:`DeviceError` for an unknown target or bad options.
     """
@@ -86,7 +90,10 @@ class EmulatedDevice:
         *,
         threads: int | None = None,
         max_instructions: int | None = None,
+        counters: Literal["basic", "full"] = "basic",
     ) -> None:
+        if counters not in ("basic", "full"):
+            raise DeviceError(f"counters is {counters!r}, expected 'basic' or 'full'")
         try:
             self.target: Target = target(arch)
         except UnknownTarget as error:
@@ -97,6 +104,7 @@ class EmulatedDevice:
         self.arch = self.target.name
         self.name = f"emulated {self.arch} ({self.target.product})"
         self.max_instructions = max_instructions
+        self._count_all = counters == "full"
         self.memory = Memory(_MEMORY_LIMIT)
         self._executor = Executor(threads or len(os.sched_getaffinity(0)))
         self._loaded: dict[tuple[str, str], _Handle] = {}
@@ -170,7 +178,10 @@ class EmulatedDevice:
             entry = image.entry + (PRELOAD_SKIP if descriptor.preload else 0)
             reader = CodeReader(image.text, self.arch)
             entries = [entry, *(f for f in image.functions if f != image.entry)]
-            compiled = compile_kernel_code(reader, entries, descriptor.mode, self.arch)
+            instrument = counting(self.target) if self._count_all else None
+            compiled = compile_kernel_code(
+                reader, entries, descriptor.mode, self.arch, instrument=instrument
+            )
         except (CodeObjectError, DisassemblerError, ValueError, OSError) as error:
             raise DeviceError(f"kernel {info.name}: {error}") from error
         return _Handle(info, descriptor, image, compiled, SourceLines(code_object))
@@ -204,7 +215,7 @@ class EmulatedDevice:
         """What the last launch executed. Raises :class:`DeviceError` before the first launch."""
         if self._last is None:
             raise DeviceError("counters: nothing was launched on this device yet")
-        return self._last.counters(self.arch)
+        return self._last.counters(self.target)
 
     def _geometry(
         self,
@@ -300,6 +311,7 @@ class EmulatedDevice:
             vgprs=d.vgprs,
             agprs=d.agprs,
             max_instructions=self.max_instructions,
+            probes=table_size(handle.compiled.reader.size) if self._count_all else 0,
         )
 
     def _initial_sgprs(
@@ -362,9 +374,10 @@ class _Launch:
     seconds: float
     outcome: Outcome
 
-    def counters(self, arch: str) -> Counters:
+    def counters(self, target_: Target) -> Counters:
         by_address: Counter[int] = Counter()
         by_mnemonic: Counter[str] = Counter()
+        instructions: dict[int, Instruction] = {}
         for block, count in zip(
             self.handle.compiled.program.blocks, self.outcome.counts.tolist(), strict=True
         ):
@@ -372,20 +385,38 @@ class _Launch:
                 for inst in block.instructions:
                     by_address[inst.address] += count
                     by_mnemonic[inst.mnemonic] += count
+                    instructions[inst.address] = inst
         by_line: Counter[str] = Counter()
+        lines = {a: self.handle.lines.at(self.handle.image.text_virtual + a) for a in by_address}
         for address, count in by_address.items():
-            by_line[self.handle.lines.at(self.handle.image.text_virtual + address)] += count
+            by_line[lines[address]] += count
         groups = self.geometry.workgroups
         found: Mapping[int, int] = dict(sorted(by_address.items()))
+        rows = [(inst, by_address[a], lines[a]) for a, inst in instructions.items()]
+        probes = self.outcome.probes
         return Counters(
             kernel=self.kernel,
-            arch=arch,
+            arch=target_.name,
             workgroups=groups,
             waves=groups * self.geometry.waves,
             seconds=self.seconds,
             by_address=found,
             by_mnemonic=dict(sorted(by_mnemonic.items())),
             by_line=dict(sorted(by_line.items())),
+            resources=self.resources(target_),
+            detail=detail(rows, probes) if probes.size else None,
+        )
+
+    def resources(self, target_: Target) -> Resources:
+        info = self.handle.info
+        return Resources.of(
+            target_,
+            self.geometry.waves,
+            vgprs=info.vgpr,
+            agprs=info.agpr,
+            sgprs=info.sgpr,
+            lds=info.lds + self.geometry.dynamic_lds,
+            scratch=info.scratch,
         )
 
 

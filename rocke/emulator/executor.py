@@ -23,7 +23,7 @@ from rocke.emulator.blocks import Program, find_blocks
 from rocke.emulator.decoder import CodeReader
 from rocke.emulator.jit import Jit, Library, jit
 from rocke.emulator.semantics import FloatMode
-from rocke.emulator.translator import translate
+from rocke.emulator.translator import Instrument, translate
 
 _LDS_GUARD = 4096
 _UNLIMITED = (1 << 63) - 1
@@ -49,13 +49,15 @@ def compile_kernel_code(
     mode: int,
     arch: str,
     compiler: Jit | None = None,
+    *,
+    instrument: Instrument | None = None,
 ) -> CompiledKernel:
     """Translate and compile the code reachable from ``entries`` (the kernel's own comes first).
 
-    ``compiler`` is the process's own unless given.
+    ``compiler`` is the process's own unless given; ``instrument`` adds counting code.
     """
     program = find_blocks(reader, entries, FloatMode.from_register(mode), arch)
-    translation = translate(program, arch)
+    translation = translate(program, arch, instrument)
     compiler = compiler or jit()
     names = [f"b{i}" for i in range(len(program.blocks))]
     library = compiler.blocks(translation.ir, names, compiler.helpers(translation.helpers))
@@ -74,7 +76,8 @@ class Work:
 
     ``templates`` holds a wave's v0 and EXEC (``runtime_ir.TEMPLATE_BYTES`` bytes each), ``sgprs``
     the 128 scalar registers that every wave starts with; ``system`` the SGPR numbers of the
-    workgroup id x, y, z, the group info word and the scratch offset.
+    workgroup id x, y, z, the group info word and the scratch offset; ``probes`` how many numbers
+    (u64) the counting code of the kernel adds to.
     """
 
     grid: tuple[int, int, int]
@@ -89,6 +92,7 @@ class Work:
     vgprs: int
     agprs: int
     max_instructions: int | None
+    probes: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,10 +113,12 @@ class FaultRecord:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Execution counts by block, and the fault that ended the launch, if one did."""
+    """Execution counts by block, the fault that ended the launch, if one did, and the sums of
+    the counting code."""
 
     counts: np.ndarray
     fault: FaultRecord | None
+    probes: np.ndarray
 
 
 class Arena:
@@ -185,8 +191,10 @@ class Executor:
         """Execute a launch. ``memory`` is the map; ``arenas`` come from :meth:`arenas` and hold
         the initial SGPRs."""
         counts = np.zeros((len(arenas), len(kernel.program.blocks)), dtype=np.uint64)
+        probes = np.zeros((len(arenas), work.probes), dtype=np.uint64)
         for i, arena in enumerate(arenas):
             arena.record[rt.T_COUNTS // 8] = counts[i].ctypes.data
+            arena.record[rt.T_PROBES // 8] = probes[i].ctypes.data
         launch = self._record(kernel, work, memory)
         run = _entry_point()
         pointers = [(launch.ctypes.data, a.record.ctypes.data) for a in arenas]
@@ -197,7 +205,7 @@ class Executor:
         for task, arena in zip(tasks, arenas, strict=True):
             if task.result() and fault is None:
                 fault = _read_fault(arena)
-        return Outcome(counts.sum(axis=0), fault)
+        return Outcome(counts.sum(axis=0), fault, probes.sum(axis=0))
 
     def _record(self, kernel: CompiledKernel, work: Work, memory: np.ndarray) -> np.ndarray:
         limit = _UNLIMITED if work.max_instructions is None else work.max_instructions

@@ -63,6 +63,8 @@ T_COUNTS = 32
 """Address of u64 execution counts, one a block."""
 T_FAULT_WAVE = 40
 T_FAULT_GROUP = 48
+T_PROBES = 56
+"""Address of the table that counting code adds to, or 0."""
 THREAD_BYTES = 64
 
 NO_BLOCK = 0xFFFF_FFFF
@@ -295,6 +297,8 @@ entry:
 {_field("block", "%L", L_ENTRY, "i32")}
 {_put("i32 %block", "%w", state.RESUME)}
 {_put("ptr %L", "%w", state.LAUNCH)}
+{_field("probes", "%T", T_PROBES)}
+{_put("i64 %probes", "%w", state.PROBES)}
 {_put("i32 %x", "%w", state.WORKGROUP_X)}
 {_put("i32 %y", "%w", state.WORKGROUP_Y)}
 {_put("i32 %z", "%w", state.WORKGROUP_Z)}

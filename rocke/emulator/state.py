@@ -120,6 +120,8 @@ BUDGET = _SCALARS + 160
 """i64: instructions that the wave may still execute before it is stopped for lack of progress."""
 INDIRECT = _SCALARS + 168
 """u64: target text offset of a computed jump (``s_setpc_b64``, ``s_swappc_b64``)."""
+PROBES = _SCALARS + 176
+"""u64: address of the host thread's table that counting code adds to; 0 when nothing is counted."""
 SHADOW = _SCALARS + 192
 """u64[16]: kept free for the checked mode."""
 

@@ -8,8 +8,8 @@ of the helpers stays outside, so that translation costs little and grows linearl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rocke.emulator import state
@@ -55,9 +55,17 @@ class Translation:
     unknown: dict[int, str]
 
 
-def translate(program: Program, arch: str) -> Translation:
-    """Translate every block of ``program`` for target ``arch``."""
-    translator = _Translator(program, arch)
+Instrument = Callable[[Instruction], tuple[HelperCall, ...]]
+"""Calls to make before an instruction. They may not fault, nor change the wave's registers."""
+
+
+def translate(program: Program, arch: str, instrument: Instrument | None = None) -> Translation:
+    """Translate every block of ``program`` for target ``arch``.
+
+    ``instrument`` adds calls before the instructions that are translated through the semantics
+    table (all but control instructions and those without effect).
+    """
+    translator = _Translator(program, arch, instrument)
     bodies = [translator.block(i, block) for i, block in enumerate(program.blocks)]
     helpers = tuple(translator.helpers.values())
     declarations = [
@@ -72,8 +80,8 @@ _Segment = Sequence[tuple[Instruction, Lowered, Lowered]]
 
 
 class _Translator:
-    def __init__(self, program: Program, arch: str) -> None:
-        self.program, self.arch = program, arch
+    def __init__(self, program: Program, arch: str, instrument: Instrument | None) -> None:
+        self.program, self.arch, self.instrument = program, arch, instrument
         self.helpers: dict[str, Helper] = {}
         self.types: dict[str, str] = {}
         self.unknown: dict[int, str] = {}
@@ -106,6 +114,9 @@ class _Translator:
                 self._unknown(inst, error.why)
                 done = True
                 break
+            if self.instrument is not None and (calls := self.instrument(inst)):
+                full = replace(full, calls=(*calls, *full.calls))
+                masked = replace(masked, calls=(*calls, *masked.calls))
             segment.append((inst, full, masked))
             mode = full.mode or mode
             if full.writes_exec:

@@ -123,3 +123,20 @@ def test_hazards_by_passes():
 def test_every_matrix_instruction_has_hazard_rows(each):
     for op in each.matrix_ops:
         assert each.hazard("mfma_ab").required(op.passes) >= 5
+
+
+@pytest.mark.parametrize("each", list(TARGETS.values()), ids=list(TARGETS))
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("size", range(1, 17))
+def test_every_lds_access_has_phases(each, write, size):
+    phases = each.lds_phases_of(write, size)
+    assert sorted(lane for group in phases.groups for lane in group) == list(range(64))
+    assert len({len(group) for group in phases.groups}) == 1
+    words = {1: 1, 2: 2}.get(-(-size // 4), 4)
+    assert len(phases.groups[0]) * words == phases.banks  # each phase uses every bank once
+
+
+@pytest.mark.parametrize("size", [0, 17])
+def test_sizes_that_no_lds_access_has(size):
+    with pytest.raises(ValueError, match=f"bytes_a_lane is {size}"):
+        target("gfx950").lds_phases_of(False, size)

@@ -1,5 +1,6 @@
 """rocke run and rocke demo, on the emulated device."""
 
+import re
 import warnings
 
 import numpy as np
@@ -236,3 +237,27 @@ def test_the_demo_prints_a_line_a_kernel_and_a_table(rocke, monkeypatch):
     assert result.out.count("compiled in") == len(FAMILIES)
     assert "100%" in result.out
     assert "10%" in result.out
+
+
+def test_counters_by_class_and_source_line(rocke):
+    result = rocke("run", "vsa", "--demo", "-s", "head_size=32", "--counters")
+    assert result.code == 0
+    assert re.search(r"^matrix +\d+ +\d+\.\d%$", result.out, re.MULTILINE)
+    assert re.search(r"^rocke/\S+\.py:\d+ +\d+ ", result.out, re.MULTILINE)
+    for words in ("waves a SIMD", "with some lanes off", "bytes read", "by bank conflicts"):
+        assert words in result.out
+
+
+def test_counters_as_json(rocke):
+    told = rocke("run", "vsa", *SMALL, "--counters", "--json").json
+    counters = told["counters"]
+    assert counters["instructions"] == told["instructions"] == sum(counters["by_line"].values())
+    assert counters["by_class"]["matrix"] == told["matrix_instructions"]
+    assert counters["bytes"]["global"]["read"] > 0
+    assert {row["level"] for row in counters["detail"]} >= {"", "global", "lds"}
+
+
+def test_a_gpu_does_not_count(rocke):
+    result = rocke("run", "vsa", "--demo", "--device", "hip", "--counters")
+    assert result.code != 0
+    assert "--counters needs the emulated device, not 'hip'" in result.err
