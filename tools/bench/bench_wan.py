@@ -1,0 +1,124 @@
+"""Attention of one Wan 2.1 480p layer on the emulated device, checked against a reference.
+
+    python tools/bench/bench_wan.py [--arch gfx950] [--threads 2] [--tokens 32768] [--heads 12]
+
+32,768 tokens, 12 heads, head size 128, bf16, blocks of 64 tokens, 10 % of the key blocks kept:
+through the seed VSA kernel. The reference is float32 attention in numpy, one query block at a time.
+Prints seconds, peak memory, instruction and matrix rates, the error; exit code 1 on a wrong result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+
+import ml_dtypes
+import numpy as np
+
+from rocke.compiler import compile_kernel
+from rocke.emulator import EmulatedDevice
+from rocke.kernels.registry import family
+from rocke.runtime import Launcher
+
+HEAD_SIZE, BLOCK = 128, 64
+
+
+def arguments(tokens: int, heads: int, keep: float, rng: np.random.Generator):
+    """Tensors [tokens, heads, 128] and the list form of a random pattern."""
+    arrays = {}
+    for name in "QKVO":
+        arrays[name] = np.empty((tokens, heads, HEAD_SIZE), ml_dtypes.bfloat16)
+        for start in range(0, tokens, 1024):
+            part = arrays[name][start : start + 1024]
+            part[:] = np.nan if name == "O" else rng.standard_normal(part.shape, np.float32)
+    blocks = tokens // BLOCK
+    counts = np.floor(keep * blocks + rng.random(blocks)).astype(np.int32)
+    lut = np.full((blocks, counts.max()), -1, np.int32)
+    for row, count in zip(lut, counts, strict=True):
+        row[:count] = np.sort(rng.permutation(blocks)[:count])
+    token, head = heads * HEAD_SIZE, HEAD_SIZE
+    strides = {f"stride_{n}_{a}": s for n in "qkvo" for a, s in (("token", token), ("head", head))}
+    scalars = {"scale_log2": np.log2(np.e) / np.sqrt(HEAD_SIZE)}
+    scalars |= {"seqlen_q": tokens, "seqlen_k": tokens}
+    return {**arrays, "block_lut": lut, "block_count": counts, **strides, **scalars}
+
+
+def relative_error(given, scale: float) -> float:
+    """norm(O - reference) / norm(reference)."""
+    off = whole = 0.0
+    for head in range(given["Q"].shape[1]):
+        q, k, v, o = (given[name][:, head].astype(np.float32) for name in "QKVO")
+        k, v = (x.reshape(-1, BLOCK, HEAD_SIZE) for x in (k, v))
+        q *= np.float32(scale)
+        for i, (row, count) in enumerate(
+            zip(given["block_lut"], given["block_count"], strict=True)
+        ):
+            rows, kept = slice(i * BLOCK, (i + 1) * BLOCK), row[:count]
+            weights = q[rows] @ k[kept].reshape(-1, HEAD_SIZE).T
+            weights -= weights.max(axis=1, keepdims=True)
+            np.exp2(weights, out=weights)
+            expected = weights @ v[kept].reshape(-1, HEAD_SIZE)
+            expected /= weights.sum(axis=1, keepdims=True)
+            off += float(np.square(o[rows] - expected).sum())
+            whole += float(np.square(expected).sum())
+    return float(np.sqrt(off / whole))
+
+
+def peak_gib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", default="gfx950")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=32768)
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--keep", type=float, default=0.1)
+    options = parser.parse_args()
+    began = time.perf_counter()
+    vsa = family("vsa_sparse_attention")
+    given = arguments(options.tokens, options.heads, options.keep, np.random.default_rng(0))
+    spec = vsa.make_spec(
+        {
+            "head_size": HEAD_SIZE,
+            "num_query_heads": options.heads,
+            "num_kv_heads": options.heads,
+            "dtype": "bf16",
+            "seqlen_q": options.tokens,
+            "seqlen_k": options.tokens,
+            "block_q": BLOCK,
+            "block_k": BLOCK,
+            "max_blocks_per_q": given["block_lut"].shape[1],
+        }
+    )
+    code_object = compile_kernel(vsa.build(spec, options.arch), options.arch)
+    device = EmulatedDevice(options.arch, threads=options.threads)
+    launch = Launcher.of_family(device, code_object, vsa, spec)
+    ready, cpu = time.perf_counter(), time.process_time()
+    launch(**given)
+    ran, cpu = time.perf_counter(), time.process_time() - cpu
+    error = relative_error(given, given["scale_log2"])
+    done = time.perf_counter()
+    c = device.counters
+    print(f"{options.tokens} tokens, {options.heads} heads, D 128, bf16, {options.keep:.0%} kept")
+    print(f"{code_object.arch}, {options.threads} threads, {os.cpu_count()} cores")
+    print(
+        f"prepare {ready - began:.1f} s, execute {ran - ready:.1f} s ({cpu:.1f} s of CPU), "
+        f"check {done - ran:.1f} s, all {done - began:.1f} s, peak memory {peak_gib():.2f} GiB"
+    )
+    print(
+        f"{c.instructions} instructions, {c.matrix_operations / 1e9:.0f} G matrix operations: "
+        f"{c.instructions / c.seconds / 1e6:.1f} M instructions/s, "
+        f"{c.matrix_operations / c.seconds / 1e9:.1f} GFLOP/s; a core (by CPU time) "
+        f"{c.instructions / cpu / 1e6:.1f} M/s, {c.matrix_operations / cpu / 1e9:.1f} GFLOP/s"
+    )
+    wrong = not error <= vsa.tolerance(spec)
+    print(f"error {error:.2e}, tolerance {vsa.tolerance(spec):.0e}: {'WRONG' if wrong else 'ok'}")
+    raise SystemExit(wrong)
+
+
+if __name__ == "__main__":
+    main()
