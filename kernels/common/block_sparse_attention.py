@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from rocke.core.ir import F32, I32, I64, IRBuilder, KernelDef, Value
 
 from .bsa_layout import SLOT
+from .bsa_mask import hide_others
 from .bsa_output import NOWHERE, OutputRow, head_pointer, merge_groups, store_rows
 from .bsa_products import KeyReader, ValueReader, next_phase
 from .bsa_settings import BlockSparseSettings, default_settings
@@ -295,7 +296,9 @@ class Visitor:
             index = turn if waves_k == 1 else b.add(b.mul(turn, waves_k), self.place.key_group)
             entry = self.steps.entry(portion, index)
             valid = b.land(entry, (1 << VALID_BITS) - 1) if partial else None
-            return Step(b.lshr(entry, VALID_BITS), valid, b.cmp_lt(index, end))
+            # A mask by arithmetic: a comparison would hold the scalar condition code meanwhile.
+            wanted = b.ashr(b.sub(index, end), 31)
+            return Step(b.lshr(entry, VALID_BITS), valid, wanted)
 
         started = self.stage.begin(step(b.const_i32(0)), buffer)
         count = len(started)
@@ -317,7 +320,7 @@ class Visitor:
             if not shared:
                 b.scf_yield(*compute(carried, turn))
             else:
-                with b.scf_if(step(turn).wanted, [v.type for v in carried]) as branch:
+                with b.scf_if(b.cmp_ne(step(turn).wanted, 0), [v.type for v in carried]) as branch:
                     b.scf_yield(*compute(carried, turn))
                 with branch.orelse():
                     b.scf_yield(*carried)
@@ -337,8 +340,8 @@ class Visitor:
         within = self.values.within(tiles.values)
         ahead = self.values.read(within, 0)
         if here is not None:
-            takes_part, hidden = self._takes_part(here), b.const_f32(float("-inf"))
-            scores = [b.select(t, s, hidden) for t, s in zip(takes_part, scores, strict=True)]
+            low, end = self._attended(here)
+            scores = hide_others(b, self.shape, self.place, scores, low, end)
         state = self.softmax.grow(state, scores)
         chunks = self.shape.atoms.chunks(self.shape.key_quads)
         parts = [slice(4 * quad, 4 * quad + width) for quad, width in chunks]
@@ -353,20 +356,13 @@ class Visitor:
             state = replace(state, output=tuple(output))
         return state
 
-    def _takes_part(self, step: Step) -> list[Value]:
-        """Of each of the lane's scores of a partial tile, whether the row attends the key."""
-        b, shape, window = self.b, self.shape, self.steps.window
+    def _attended(self, step: Step) -> tuple[Value, Value]:
+        """The keys ``[low, end)`` of a partial tile that the lane's row attends."""
+        b, window = self.b, self.steps.window
         low, end = b.const_i32(0), step.valid
         assert end is not None
         if window is not None:
-            # Keys of the tile that the row sees, as numbers within the tile.
-            first = b.sub(self.rows.row, b.mul(step.number, shape.settings.tile_k))
-            low = b.smax(b.add(first, window.low), 0)
-            end = b.smin(b.add(b.add(first, window.high), 1), end)
-        length = b.smax(b.sub(end, low), 0)
-        lane_key = b.sub(self.place.half_offset(b), low)
-        return [
-            b.cmp_ult(b.add(lane_key, quad * shape.atoms.quad_keys + r), length)
-            for quad in range(shape.key_quads)
-            for r in range(4)
-        ]
+            row = b.sub(self.rows.row, b.mul(step.number, self.shape.settings.tile_k))
+            low = b.smax(b.add(row, window.low), 0)
+            end = b.smin(b.add(b.add(row, window.high), 1), end)
+        return low, end

@@ -13,9 +13,6 @@ from rocke.core.ir import F32, IRBuilder, Value
 from .bsa_layout import SLOT, LaneAddress, TileLayout
 from .bsa_shape import Place, Shape
 
-PORTION = 4
-"""Chunks of K that one phase reads."""
-
 
 def next_phase(b: IRBuilder) -> None:
     """Between phases: LDS reads of the one before have arrived, and nothing is scheduled across.
@@ -45,7 +42,9 @@ class KeyReader:
         b, shape = self.b, self.shape
         within, beside = _Within(b, tile), list(meanwhile)
         chunks = list(zip(shape.dimension_chunks(), query, strict=True))
-        portions = [chunks[i : i + PORTION] for i in range(0, len(chunks), PORTION)]
+        # What is under way through registers leaves fewer for fragments.
+        size = 4 if shape.direct else 2
+        portions = [chunks[i : i + size] for i in range(0, len(chunks), size)]
         totals = [b.zero_vec(F32, shape.atoms.registers) for _ in range(shape.score_tiles)]
         ahead = self._read(within, portions[0])
         for portion, following in zip(portions, [*portions[1:], []], strict=True):

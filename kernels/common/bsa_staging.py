@@ -32,8 +32,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Step:
-    """A tile of keys: its number, how many of its keys are real (None: all), and whether there is
-    one (all uniform).
+    """A tile of keys: its number, how many of its keys are real (None: all), and -1 where there is
+    such a tile, else 0 (all i32, uniform).
     """
 
     number: Value
@@ -95,7 +95,7 @@ class Staging(ABC):
         first = b.mul(b.zext(step.number, I64), b.zext(stride, I64))
         count = b.const_i32(tile_k) if step.valid is None else step.valid
         span = b.add(b.mul(b.sub(count, 1), rows.stride), self.shape.spec.head_size)
-        size = b.select(step.wanted, b.mul(span, self.shape.elem.bytes), b.const_i32(0))
+        size = b.land(b.mul(span, self.shape.elem.bytes), step.wanted)
         start = b.ptr_cast(b.ptr_add(b.ptr_cast(rows.base, I8), first), self.shape.elem)
         return b.buffer_rsrc(start, size)
 

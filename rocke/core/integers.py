@@ -87,6 +87,19 @@ class Integers(BuilderBase):
         _, results = self._emit("umul_hi_i32", "arith.mului_extended", (x, y), (I32, I32))
         return results[1]
 
+    def bit_mask(self, value: Value, bit: int) -> Value:
+        """-1 where bit ``bit`` (0 to 31) of an ``i32`` is set, else 0: a mask for bitwise choices.
+
+        Emits the intrinsic ``llvm.amdgcn.sbfe`` (one ``v_bfe_i32``), which LLVM leaves a mask: of
+        shifts it makes a comparison.
+        """
+        op = "bit_mask"
+        self._expect(op, value, isinstance(value, Value) and value.type == I32, "an i32")
+        if isinstance(bit, bool) or not isinstance(bit, int) or not 0 <= bit < 32:
+            self._fail(op, f"expected a bit from 0 to 31, got {bit!r}")
+        operands = (value, self._operand(op, bit), self._operand(op, 1))
+        return self._call(op, "llvm.amdgcn.sbfe.i32", operands, I32)
+
     # -- width ---------------------------------------------------------------------------
 
     def _width(self, op: str, name: str, a: Value, type: Type, wider: bool) -> Value:

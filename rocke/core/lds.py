@@ -107,8 +107,9 @@ class Lds(GlobalMemory):
         return self._element_pointer(op, where, type_.elem, constant)
 
     def smem_view(self, array: Value, type: ScalarType, shape: Sequence[int]) -> Value:
-        """The bytes of an LDS array as an array of another type and shape, not larger. No
-        operation.
+        """The bytes of an LDS array as an array of another type and shape, not larger.
+
+        Emits nothing.
         """
         op = "smem_view"
         whole = self._smem(op, array)

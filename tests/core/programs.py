@@ -100,6 +100,7 @@ def integers(b: IRBuilder, p: SimpleNamespace) -> None:
     for method in (b.add, b.sub, b.mul, b.div, b.mod, b.smax, b.smin, b.land, b.lor, b.xor):
         x = method(x, p.n)
     x = b.umul_hi_i32(x, 0xCCCCCCCD)
+    x = b.byte_permute(x, b.bit_mask(x, 5), b.const_i32(0x07060302))
     x = b.lnot(b.ashr(b.lshr(b.shl(x, 3), 1), 1))
     wide = b.mul(b.sext(x, I64), b.zext(p.n, I64))
     truth = b.cmp_eq(x, b.trunc(wide, I32))
@@ -142,6 +143,7 @@ def casts(b: IRBuilder, p: SimpleNamespace) -> None:
     keep(b, p.bf, b.cvt_pk_bf16_f32_fast(x, y))
     keep(b, p.bf, b.cvt_pk_bf16_f32(x, y))
     keep(b, p.h, b.cvt_pkrtz_f16_f32(x, y))
+    keep(b, p.f, b.dot2(b.cvt_pkrtz_f16_f32(x, y), b.const(vec(F16, 2), 1.0), x))
     keep(b, p.h, b.cast_f32_to(x, F16))
     keep(b, p.f, b.sitofp_f32(b.fptosi_i32(y)))
     keep(b, p.w, b.bitcast(x, I32))
@@ -290,10 +292,13 @@ def wide_copy_and_transpose(b: IRBuilder, p: SimpleNamespace) -> None:
         b.smem_alloc(F16, [64, 16]),
         b.smem_alloc(FP8E4M3, [64, 16]),
     )
-    b.buffer_load_lds(b.buffer_rsrc(p.f, p.n), tid, b.smem_ptr(array, p.n), 8, nbytes=16)
-    b.global_load_lds(p.f, tid, array, 256, nbytes=12)
+    with b.incoming_scope():
+        b.buffer_load_lds(b.buffer_rsrc(p.f, p.n), tid, b.smem_ptr(array, p.n), 8, nbytes=16)
+        b.global_load_lds(p.f, tid, array, 256, nbytes=12)
+        keep(b, p.f, b.smem_load_vN(array, tid))
     b.sync()
     keep(b, p.f, b.smem_load_vN(array, tid))
+    keep(b, p.w, b.smem_load_vN(b.smem_view(array, I32, [8, 4]), tid, 0))
     keep(b, p.h, b.ds_read_tr16_b64(halves, tid, 0))
     keep(b, p.fp8, b.ds_read_tr8_b64(bytes_, [tid, 0]))
 
@@ -318,6 +323,7 @@ def cross_lane(b: IRBuilder, p: SimpleNamespace) -> None:
     keep(b, p.h, b.fadd(b.readfirstlane(halves), b.warp_shuffle_xor(halves, 16)))
     keep(b, p.bf, b.warp_shuffle_xor(b.global_load(p.bf, tid), 8))
     keep(b, p.w, b.trunc(b.readfirstlane(b.sext(tid, I64)), I32))
+    keep(b, p.w, b.ds_permute(b.shl(b.lanes_below(b.const_i64(-1)), 2), tid))
 
 
 @program("rocdl.permlane32.swap", "llvm.extractvalue", targets=GFX950)
