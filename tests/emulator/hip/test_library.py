@@ -11,6 +11,8 @@ from rocke.emulator.hip import library, stand_in
 from rocke.emulator.hip.signatures import PER_THREAD, SIGNATURES, UNSUPPORTED
 from rocke.runtime.device import DeviceError
 
+pytestmark = pytest.mark.normal
+
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):

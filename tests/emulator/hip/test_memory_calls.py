@@ -220,3 +220,41 @@ def test_stream_ordered_allocation():
     check(hip.hipFreeAsync(memory, stream))
     check(hip.hipStreamSynchronize(stream))
     refused(hip.hipMemcpy(memory, memory, 1, KIND.hipMemcpyDeviceToDevice), "InvalidValue")
+
+
+@on_emulated_gpu()
+def test_facts_one_by_one():
+    memory = check(hip.hipMalloc(100))
+    inside = int(memory) + 10
+    c = ctypes.CDLL("libamdhip64.so")
+    word, kind = ctypes.c_uint64(), ctypes.c_int()
+    numbers = hip.hipPointer_attribute
+    for number, value in (
+        (numbers.HIP_POINTER_ATTRIBUTE_DEVICE_POINTER, inside),
+        (numbers.HIP_POINTER_ATTRIBUTE_HOST_POINTER, 0),
+        (numbers.HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR, int(memory)),
+        (numbers.HIP_POINTER_ATTRIBUTE_RANGE_SIZE, 100),
+    ):
+        word.value = 1
+        check(hip.hipPointerGetAttribute(ctypes.addressof(word), number, inside))
+        assert word.value == value, number
+    asked = (ctypes.c_int * 2)(numbers.HIP_POINTER_ATTRIBUTE_MEMORY_TYPE, 12)
+    outs = (ctypes.c_void_p * 2)(ctypes.addressof(kind), ctypes.addressof(word))
+    address = ctypes.c_void_p(inside)
+    assert c.hipDrvPointerGetAttributes(2, asked, outs, address) == 0
+    assert (kind.value, word.value) == (hip.hipMemoryType.hipMemoryTypeDevice, 100)
+    tokens = numbers.HIP_POINTER_ATTRIBUTE_P2P_TOKENS
+    refused(hip.hipPointerGetAttribute(ctypes.addressof(word), tokens, inside), "NotSupported")
+    refused(hip.hipMemPrefetchAsync(memory, 101, 0, None), "InvalidValue")
+    check(hip.hipMemPrefetchAsync(memory, 100, 0, None))
+
+
+@on_emulated_gpu()
+def test_variants_for_a_default_stream_per_thread():
+    given, back = np.arange(16, dtype=np.uint8), np.zeros(16, np.uint8)
+    memory = check(hip.hipMalloc(16))
+    check(hip.hipMemcpy_spt(memory, given, 16, KIND.hipMemcpyHostToDevice))
+    check(hip.hipMemset_spt(memory, 9, 4))
+    check(hip.hipMemcpyAsync_spt(back, memory, 16, KIND.hipMemcpyDeviceToHost, None))
+    check(hip.hipStreamSynchronize_spt(None))
+    np.testing.assert_array_equal(back, [9] * 4 + list(range(4, 16)))

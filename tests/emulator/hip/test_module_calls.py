@@ -1,6 +1,7 @@
 """Modules, kernels and launches, through ``hip-python``."""
 
 import ctypes
+import lzma
 import struct
 import tempfile
 from pathlib import Path
@@ -8,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from hip import hip
 
+from rocke.compiler.code_object import CodeObject
 from rocke.emulator import hip as stand_in
-from rocke.emulator.hip.images import runs_on
-from tests.emulator import small_kernels
+from rocke.emulator.hip.images import code_object_at, runs_on
 from tests.emulator.hip.calls import (
     add_arguments,
     check,
@@ -267,6 +268,30 @@ def test_a_truncated_object_does_not_crash():
         refused(hip.hipModuleLoadData(buffer), "InvalidImage")
 
 
+def test_objects_of_every_compiler_are_read_whole():
+    objects = sorted((Path(__file__).parents[2] / "corpus" / "objects").rglob("*.hsaco.xz"))
+    assert len({path.parent.name for path in objects}) >= 2
+    for path in objects[::5]:
+        data = lzma.decompress(path.read_bytes())
+        expected = CodeObject.from_bytes(data)
+        buffer = ctypes.create_string_buffer(data + b"\xa5" * 100)
+        found = code_object_at(ctypes.addressof(buffer), f"{expected.arch}:sramecc+:xnack-")
+        assert found.kernels == expected.kernels, path.name
+        assert found.data == data[: len(found.data)], path.name
+
+
+@on_emulated_gpu()
+def test_arguments_are_described():
+    kernel = get_kernel("ADD")
+    c = ctypes.CDLL("libamdhip64.so")
+    offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+    handle = ctypes.c_void_p(int(kernel))
+    call = c.hipKernelGetParamInfo
+    assert call(handle, ctypes.c_size_t(3), ctypes.byref(offset), ctypes.byref(size)) == 0
+    assert (offset.value, size.value) == (24, 4)
+    assert call(handle, ctypes.c_size_t(4), ctypes.byref(offset), None) == 1
+
+
 def test_modes_of_targets():
     device = "gfx942:sramecc+:xnack-"
     assert runs_on("gfx942", device)
@@ -388,4 +413,3 @@ def test_many_kernels_on_one_stream_keep_their_order():
         check(launch(kernel, (1, 1, 1), (256, 1, 1), (memory, ctypes.c_int(1)), stream=stream))
     check(hip.hipStreamSynchronize(stream))
     np.testing.assert_array_equal(to_host(memory, data), data[::-1] + 5)
-    assert small_kernels.REVERSE
