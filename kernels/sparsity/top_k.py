@@ -50,7 +50,7 @@ class TopKSpec(CompanionSpec):
 
     def reasons(self) -> list[str]:
         """The reason against ``max_blocks``."""
-        return [check_int("max_blocks", self.max_blocks, 64, 4096, multiple_of=64)]
+        return [check_int("max_blocks", self.max_blocks, 64, 2048, multiple_of=64)]
 
 
 def _parameters(spec: TopKSpec) -> list[Parameter]:
@@ -151,5 +151,5 @@ TOP_K = Companion(
     grid=rows_grid,
     make_problem=make_top_k_problem,
     reference=top_k_reference,
-    field_help={"max_blocks": "most blocks of a row: a multiple of 64, 64 to 4096"},
+    field_help={"max_blocks": "most blocks of a row: a multiple of 64, 64 to 2048"},
 )
