@@ -29,13 +29,14 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
+from rocke.emulator.checks.runtime import CHECK_SYMBOLS
 from rocke.emulator.runtime_ir import RUNTIME_IR
 from rocke.emulator.semantics import Helper
 
 _MAGIC = b"ROCKEJIT"
 _UNUSED_SECONDS = 14 * 86400.0
 _MAX_BYTES = 512 << 20
-_RUNTIME_SYMBOLS = ("rk_run", "rk_find_read", "rk_find_write", "rk_fault")
+_RUNTIME_SYMBOLS = ("rk_run", "rk_find_read", "rk_find_write", "rk_fault", *CHECK_SYMBOLS)
 
 
 class JitError(RuntimeError):
@@ -221,7 +222,9 @@ def _read_object(path: Path, names: Sequence[str]) -> bytes | None:
 def _source_digest() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted([*here.glob("*.py"), *here.glob("semantics/**/*.py")]):
+    for path in sorted(
+        [*here.glob("*.py"), *here.glob("semantics/**/*.py"), *here.glob("checks/*.py")]
+    ):
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     digest.update(llvmlite.__version__.encode())

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 
 from rocke.emulator import state
+from rocke.emulator.checks.runtime import check_runtime_ir
 from rocke.emulator.instruction import FLAT_SCRATCH
 from rocke.emulator.state import Fault, Status
 
@@ -65,7 +66,9 @@ T_FAULT_WAVE = 40
 T_FAULT_GROUP = 48
 T_PROBES = 56
 """Address of the table that counting code adds to, or 0."""
-THREAD_BYTES = 64
+T_CHECKS = 64
+"""Address of what the checked mode keeps for the thread, or 0."""
+THREAD_BYTES = 128
 
 NO_BLOCK = 0xFFFF_FFFF
 TEMPLATE_BYTES = 320
@@ -343,6 +346,8 @@ entry:
 {_field("waves", "%T", T_WAVES, "ptr")}
 {_field("lds", "%T", T_LDS, "ptr")}
 {_field("ldssize", "%L", L_LDS_SIZE)}
+{_field("checks", "%T", T_CHECKS, "ptr")}
+  %checked = icmp ne ptr %checks, null
   %next.at = getelementptr i8, ptr %L, i64 {L_NEXT}
   %stop.at = getelementptr i8, ptr %L, i64 {L_STOP}
   br label %outer
@@ -370,14 +375,25 @@ start:
   call void @wave_start(ptr %L, ptr %T, ptr %sw, i64 %si, i32 %x32, i32 %y32, i32 %z32)
   %si1 = add i64 %si, 1
   %smore = icmp ult i64 %si1, %n
-  br i1 %smore, label %start, label %sweep
+  br i1 %smore, label %start, label %started
+started:
+  br i1 %checked, label %checkgroup, label %sweep
+checkgroup:
+  call void @rk_check_group(ptr %checks, i64 %g, i64 %n)
+  br label %sweep
 sweep:
   br label %wave
 wave:
   %wi = phi i64 [ 0, %sweep ], [ %wi1, %wavenext ]
   %ready = phi i32 [ 0, %sweep ], [ %ready2, %wavenext ]
   %waiting = phi i32 [ 0, %sweep ], [ %waiting2, %wavenext ]
-  %w = {stride} %wi
+  br i1 %checked, label %shuffle, label %choose
+shuffle:
+  %shuffled = call i64 @rk_check_order(ptr %checks, i64 %wi, i64 %n)
+  br label %choose
+choose:
+  %chosen = phi i64 [ %wi, %wave ], [ %shuffled, %shuffle ]
+  %w = {stride} %chosen
   %status.at = getelementptr i8, ptr %w, i64 {state.WAVE_STATUS}
   %status = load i32, ptr %status.at
   %runnable = icmp eq i32 %status, 0
@@ -393,7 +409,7 @@ sliced:
   %stopped2 = icmp ne i64 %stop2, 0
   br i1 %stopped2, label %finish, label %wavenext
 wavenext:
-  %now = phi i32 [ %status, %wave ], [ %r, %other ], [ {slice_}, %sliced ]
+  %now = phi i32 [ %status, %choose ], [ %r, %other ], [ {slice_}, %sliced ]
   %isslice = icmp eq i32 %now, {slice_}
   %isbarrier = icmp eq i32 %now, {barrier}
   %ready1 = zext i1 %isslice to i32
@@ -408,9 +424,14 @@ swept:
   br i1 %anyready, label %sweep, label %checkbarrier
 checkbarrier:
   %anywaiting = icmp ne i32 %waiting2, 0
-  br i1 %anywaiting, label %release, label %outer
+  br i1 %anywaiting, label %open, label %outer
+open:
+  br i1 %checked, label %checkopen, label %release
+checkopen:
+  call void @rk_check_release(ptr %checks, i64 %n)
+  br label %release
 release:
-  %ri = phi i64 [ 0, %checkbarrier ], [ %ri1, %release ]
+  %ri = phi i64 [ 0, %open ], [ 0, %checkopen ], [ %ri1, %release ]
   %rw = {stride} %ri
   %rs.at = getelementptr i8, ptr %rw, i64 {state.WAVE_STATUS}
   %rs = load i32, ptr %rs.at
@@ -421,7 +442,7 @@ release:
   %rmore = icmp ult i64 %ri1, %n
   br i1 %rmore, label %release, label %sweep
 faulted:
-{_put("i64 %wi", "%T", T_FAULT_WAVE)}
+{_put("i64 %chosen", "%T", T_FAULT_WAVE)}
 {_put("i64 %g", "%T", T_FAULT_GROUP)}
   store atomic i64 1, ptr %stop.at monotonic, align 8
   ret i32 1
@@ -431,18 +452,24 @@ finish:
 """
 
 
+_CHECKS, _CHECK_DECLARATIONS = check_runtime_ir()
+_DECLARATIONS = {
+    "declare void @llvm.reset.fpenv()",
+    "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+    "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+}
 RUNTIME_IR = "\n".join(
     [
-        "declare void @llvm.reset.fpenv()",
-        "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
-        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+        *sorted(_DECLARATIONS | _CHECK_DECLARATIONS),
         _find("read", state.READ_LO, state.READ_HI),
         _find("write", state.WRITE_LO, state.WRITE_HI),
         _fault(),
+        _CHECKS,
         _dispatch(),
         _start(),
         _run(),
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
     ]
 )
-"""The module: ``rk_run``, ``rk_find_read``, ``rk_find_write`` and ``rk_fault``."""
+"""The module: ``rk_run``, ``rk_find_read``, ``rk_find_write``, ``rk_fault``, and what the checks
+call (``CHECK_SYMBOLS``)."""

@@ -123,14 +123,19 @@ INDIRECT = _SCALARS + 168
 PROBES = _SCALARS + 176
 """u64: address of the host thread's table that counting code adds to; 0 when nothing is counted."""
 SHADOW = _SCALARS + 192
-"""u64[16]: kept free for the checked mode."""
+"""u64[16]: of the checked mode, see :mod:`rocke.emulator.checks.layout`."""
 
 SCRATCH_ROWS = _SCALARS + 512
 """``u32[32][64]``: rows that a helper, or a sequence of helper calls of one instruction, may use
 as temporary storage. Nothing in them survives an instruction."""
 SCRATCH_ROW_COUNT = 32
 
-WAVE_BYTES = SCRATCH_ROWS + SCRATCH_ROW_COUNT * ROW_BYTES
+DEFINED = SCRATCH_ROWS + SCRATCH_ROW_COUNT * ROW_BYTES
+"""``u64[641]``, in checked mode: which bits of a register are defined, by lane for v0-v255 and
+a0-a255, by bit for the scalar registers (512 + ISA operand number) and SCC (640)."""
+DEFINED_REGISTERS = 641
+
+WAVE_BYTES = DEFINED + 5184
 WAVE_ALIGN = 64
 
 MAP_COUNT = 0
