@@ -62,6 +62,8 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python tools/bench/bench_compile.py
 	$(BIN)/python tools/bench/bench_emulator.py
+	$(BIN)/python tools/bench/bench_gemm.py
+	$(BIN)/python tools/bench/bench_wan.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
