@@ -44,7 +44,7 @@ def cache_key(kernel: KernelText, arch: str, options: CompileOptions, linker: Li
         "name": kernel.name,
         "mlir": kernel.mlir,
         "attributes": sorted((str(k), repr(v)) for k, v in kernel.attributes.items()),
-        "params": [(p.name, p.access) for p in kernel.params],
+        "params": [(p.name, p.access, p.type_name, p.qualifier) for p in kernel.params],
         "arch": arch,
         "opt_level": options.opt_level,
         "linker": linker.identity,

@@ -37,7 +37,10 @@ class KernelArgument:
     """One kernel argument as the metadata note declares it.
 
     ``offset`` and ``size`` are in bytes within the kernel argument segment. ``kind`` is the note's
-    ``.value_kind`` (``by_value``, ``global_buffer``, ``hidden_block_count_x``, ...).
+    ``.value_kind`` (``by_value``, ``global_buffer``, ``hidden_block_count_x``, ...). ``type_name``
+    is free text of the compiler; rocke's own writes the type of the signature, and the alignment of
+    a pointer in bytes where one is promised: ``ptr<f16, global> align(16)``. ``restrict`` promises
+    that no other argument reaches what the kernel writes through this one, or the reverse.
     """
 
     name: str
@@ -46,6 +49,8 @@ class KernelArgument:
     kind: str
     address_space: str = ""
     access: str = ""
+    type_name: str = ""
+    restrict: bool = False
 
     @property
     def hidden(self) -> bool:
@@ -90,6 +95,12 @@ class KernelInfo:
     def explicit_arguments(self) -> tuple[KernelArgument, ...]:
         """The arguments that the caller passes, in order."""
         return tuple(a for a in self.arguments if not a.hidden)
+
+    @property
+    def work_item_dimensions(self) -> int:
+        """How many of a work-item's numbers the kernel is given: 1 (x), 2 (x, y) or 3."""
+        # compute_pgm_rsrc2 at byte 52, ENABLE_VGPR_WORKITEM_ID in bits 11 and 12
+        return min(self.descriptor[53] >> 3 & 3, 2) + 1
 
     @property
     def spills(self) -> int:
@@ -262,6 +273,8 @@ class _Reader:
             kind=str(a[".value_kind"]),
             address_space=str(a.get(".address_space", "")),
             access=str(a.get(".actual_access", a.get(".access", ""))),
+            type_name=str(a.get(".type_name", "")),
+            restrict=bool(a.get(".is_restrict", False)),
         )
 
     def _file_offset(self, elf: ELFFile, address: int, size: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -123,13 +123,22 @@ def _pass_manager(builder: llvm.PassBuilder) -> Iterator[llvm.ModulePassManager]
 
 
 def _with_metadata(kernel: KernelText, llvm_ir: str) -> str:
-    """Add what MLIR cannot say: one path a source file, and the access of each argument."""
+    """Add what MLIR cannot say: one path a source file, and facts of each argument."""
     text = _FILE.sub(_joined_file, llvm_ir)
     if not kernel.params:
         return text
-    words = ", ".join(f'!"{p.access}"' for p in kernel.params)
+    said = {
+        "access_qual": [p.access for p in kernel.params],
+        "type": [p.type_name for p in kernel.params],
+        "type_qual": [p.qualifier for p in kernel.params],
+    }
+    nodes = " ".join(f"!kernel_arg_{key} !{{{_strings(words)}}}" for key, words in said.items())
     head = re.compile(rf'^(define amdgpu_kernel void @"?{re.escape(kernel.name)}"?\(.*) \{{$', re.M)
-    return head.sub(lambda m: f"{m.group(1)} !kernel_arg_access_qual !{{{words}}} {{", text)
+    return head.sub(lambda m: f"{m.group(1)} {nodes} {{", text)
+
+
+def _strings(words: Iterable[str]) -> str:
+    return ", ".join(f'!"{word}"' for word in words)
 
 
 def _joined_file(match: re.Match[str]) -> str:

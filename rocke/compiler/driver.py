@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rocke.arch import Target, UnknownTarget
+from rocke.arch import TARGETS, Target, UnknownTarget
 from rocke.arch import target as find_target
 from rocke.compiler.cache import (
     CacheEntry,
@@ -119,6 +119,9 @@ def compile_stages(
 
 def resolve_target(kernel: KernelText, arch: str | None) -> Target:
     """The target to compile for; raises :class:`CompileError` for none, two or an unknown one."""
+    culprit = kernel.missing_on(arch) if arch in TARGETS else ""
+    if culprit:
+        raise CompileError(f"{kernel.name}: {arch} has no {culprit}")
     if arch is not None and kernel.arch is not None and arch != kernel.arch:
         raise CompileError(
             f"{kernel.name}: its operations are bound to {kernel.arch}, it cannot be compiled for "

@@ -9,9 +9,15 @@ from typing import Any, Protocol
 
 from rocke.compiler.errors import CompileError
 
+_READ = frozenset({"name", "mlir", "attributes", "arch", "params"})
+
 
 class ParameterSource(Protocol):
-    """One kernel parameter: its name, and whether the kernel only reads or only writes it."""
+    """One kernel parameter: its name, and whether the kernel only reads or only writes it.
+
+    Optional: ``type`` (with the ``name`` that signatures write), ``align`` and ``noalias``, as
+    :class:`ParameterText` has them.
+    """
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -28,7 +34,8 @@ class KernelSource(Protocol):
     ``name``. ``attributes`` may hold ``max_workgroup_size`` (work-items),
     ``required_workgroup_size`` (x, y, z) and ``waves_per_eu`` (fewest wavefronts a SIMD, or a pair
     of fewest and most). ``arch`` is the target that the kernel
-    is bound to, or ``None``; an optional ``targets`` lists those that have all of its operations.
+    is bound to, or ``None``; an optional ``targets`` lists those that have all of its operations,
+    and an optional ``needs`` maps sets of targets to the first operation that only they have.
     """
 
     @property
@@ -45,11 +52,19 @@ class KernelSource(Protocol):
 
 @dataclass(frozen=True)
 class ParameterText:
-    """A parameter as plain values."""
+    """A parameter as plain values.
+
+    ``type`` is written as signatures write it (``ptr<f16, global>``, ``i32``); empty if it is not
+    known. ``align`` (bytes) and ``noalias`` are what the caller promises about a pointer. All of it
+    goes into the code object's metadata, where a launcher finds it.
+    """
 
     name: str
     readonly: bool = False
     writeonly: bool = False
+    type: str = ""
+    align: int | None = None
+    noalias: bool = False
 
     @property
     def access(self) -> str:
@@ -57,6 +72,29 @@ class ParameterText:
         if self.readonly:
             return "read_only"
         return "write_only" if self.writeonly else "none"
+
+    @property
+    def type_name(self) -> str:
+        """The type with the alignment, as the metadata note holds it; empty if not known."""
+        return self.type + (f" align({self.align})" if self.type and self.align else "")
+
+    @property
+    def qualifier(self) -> str:
+        """OpenCL's word for a pointer that no other argument aliases, or none."""
+        return "restrict" if self.noalias else ""
+
+    @classmethod
+    def of(cls, parameter: ParameterSource) -> ParameterText:
+        """Copy what the compiler reads from ``parameter``."""
+        type_ = getattr(parameter, "type", None)
+        return cls(
+            parameter.name,
+            parameter.readonly,
+            parameter.writeonly,
+            str(getattr(type_, "name", type_ or "")),
+            getattr(parameter, "align", None),
+            getattr(parameter, "noalias", False),
+        )
 
 
 @dataclass(frozen=True)
@@ -69,15 +107,34 @@ class KernelText:
     arch: str | None = None
     params: tuple[ParameterText, ...] = ()
     targets: tuple[str, ...] | None = None
+    needs: tuple[tuple[tuple[str, ...], str], ...] = field(default=(), compare=False)
+    """Pairs of targets and the first operation, with its source line, that only they have."""
 
     @classmethod
     def of(cls, kernel: KernelSource) -> KernelText:
-        """Copy what the compiler reads from ``kernel``."""
+        """Copy what the compiler reads from ``kernel``.
+
+        Raises :class:`CompileError` for what is no kernel.
+        """
         if isinstance(kernel, cls):
             return kernel
-        params = tuple(ParameterText(p.name, p.readonly, p.writeonly) for p in kernel.params)
+        if not set(dir(kernel)) >= _READ:
+            is_builder = set(dir(getattr(kernel, "kernel", None))) >= _READ
+            text = "MLIR text goes into a rocke.compiler.source.KernelText"
+            raise CompileError(
+                f"kernel: {type(kernel).__name__}, expected the KernelDef of a builder: "
+                + ("pass its .kernel" if is_builder else text)
+            )
+        params = tuple(map(ParameterText.of, kernel.params))
         targets = getattr(kernel, "targets", None)
-        return cls(kernel.name, kernel.mlir, dict(kernel.attributes), kernel.arch, params, targets)
+        needs = tuple(getattr(kernel, "needs", {}).items())
+        return cls(
+            kernel.name, kernel.mlir, dict(kernel.attributes), kernel.arch, params, targets, needs
+        )
+
+    def missing_on(self, target: str) -> str:
+        """The first operation, with its source line, that ``target`` does not have, or nothing."""
+        return next((where for targets, where in self.needs if target not in targets), "")
 
     @property
     def max_workgroup_size(self) -> int | None:

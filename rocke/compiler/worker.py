@@ -229,6 +229,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     fields = dict(request["kernel"])
     fields["params"] = tuple(ParameterText(**p) for p in fields["params"])
     fields["targets"] = fields["targets"] and tuple(fields["targets"])
+    fields["needs"] = tuple((tuple(targets), where) for targets, where in fields["needs"])
     kernel = KernelText(**fields)
     try:
         target = resolve_target(kernel, request["arch"])

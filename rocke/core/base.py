@@ -17,7 +17,7 @@ from rocke.core.attributes import (
     to_attribute,
 )
 from rocke.core.errors import IRError
-from rocke.core.kernel_def import KernelDef, Param, parameter_type
+from rocke.core.kernel_def import KNOWN_TARGETS, KernelDef, Param, parameter_type
 from rocke.core.locations import source_location, source_place
 from rocke.core.types import I32, ScalarType, Type
 from rocke.core.value import OpResult, Value
@@ -129,13 +129,20 @@ class BuilderBase:
         return Value(self, argument, type, 0, self.kernel.params[-1])
 
     def bind_arch(self, arch: str) -> None:
-        """Binds the kernel to one target (``gfx950``); IRError where it is bound to another."""
+        """Binds the kernel to one target (``gfx950``).
+
+        IRError for an unknown target, and where the kernel is bound to another one or has an
+        operation that the target lacks.
+        """
         name = str(getattr(arch, "name", arch))
         bound, targets = self.kernel._bound, self.kernel.targets
+        if name not in KNOWN_TARGETS:
+            self._fail("bind_arch", f"unknown target {name!r}; known: {', '.join(KNOWN_TARGETS)}")
         if bound not in (None, name):
             self._fail("bind_arch", f"the kernel is bound to {bound}, it cannot be bound to {name}")
         if targets is not None and name not in targets:
-            self._fail("bind_arch", f"the kernel uses operations of {targets} only, not {name}")
+            culprit = next(w for t, w in self.kernel.needs.items() if name not in t)
+            self._fail("bind_arch", f"the kernel cannot be for {name}: it has no {culprit}")
         self.kernel._bound = name
 
     def _require(self, op: str, *targets: str) -> None:
@@ -144,8 +151,12 @@ class BuilderBase:
         left = tuple(t for t in targets if known is None or t in known)
         if (bound is not None and bound not in targets) or not left:
             have = bound or " or ".join(known or ())
-            self._fail(op, f"only {', '.join(targets)} have it; this kernel is for {have}")
+            culprits = ", ".join(w for t, w in self.kernel.needs.items() if set(t) != set(targets))
+            because = f" (by {culprits})" if culprits and bound is None else ""
+            self._fail(op, f"only {', '.join(targets)} have it; this kernel is for {have}{because}")
         self.kernel.targets = left
+        if targets not in self.kernel.needs and set(targets) != set(KNOWN_TARGETS):
+            self.kernel.needs[targets] = f"{op} (at {source_place()})"
 
     # -- text ----------------------------------------------------------------------------
 

@@ -10,6 +10,9 @@ from rocke.core.errors import IRError
 from rocke.core.locations import source_place
 from rocke.core.types import PtrType, ScalarType, Type
 
+KNOWN_TARGETS = ("gfx90a", "gfx942", "gfx950")
+"""The targets that a builder knows: those of ``rocke.arch``."""
+
 
 @dataclass(frozen=True)
 class Param:
@@ -111,6 +114,8 @@ class KernelDef:
         self.attributes: dict[str, Any] = KernelAttributes()
         self.targets: tuple[str, ...] | None = None
         """Targets that have every operation of the body; None: nothing in it is specific."""
+        self.needs: dict[tuple[str, ...], str] = {}
+        """Targets -> the first operation that only they have, with its source line."""
         self._bound: str | None = None
         self._render = render
 
@@ -145,6 +150,7 @@ class KernelDef:
             dict(self.attributes),
             self.targets,
             self._bound,
+            dict(self.needs),
         )
         return _restored, state
 
@@ -156,6 +162,7 @@ def _restored(
     attributes: Mapping[str, Any],
     targets: tuple[str, ...] | None,
     bound: str | None,
+    needs: Mapping[tuple[str, ...], str],
 ) -> KernelDef:
     made = KernelAttributes(attributes)
 
@@ -167,7 +174,7 @@ def _restored(
     kernel = KernelDef(name, render)
     kernel.params = params
     kernel.attributes.update(attributes)
-    kernel.targets, kernel._bound = targets, bound
+    kernel.targets, kernel._bound, kernel.needs = targets, bound, dict(needs)
     return kernel
 
 

@@ -23,6 +23,7 @@ from rocke.compiler import (
 )
 from rocke.compiler.line_table import line_table
 from rocke.compiler.source import ParameterText
+from rocke.core.ir import F16, F32, I32, IRBuilder, ptr
 from tests.compiler.mlir_sources import (
     STORE_IDS,
     kernel_text,
@@ -49,6 +50,46 @@ def test_metadata_is_read_back_from_the_bytes(arch: str) -> None:
     assert kernel.kernarg_size == 12, "hidden arguments"
     assert (kernel.wave_size, kernel.max_workgroup_size) == (64, 64)
     assert (kernel.lds, kernel.scratch, kernel.spills) == (0, 0, 0)
+
+
+def test_what_a_parameter_promises_is_in_the_metadata() -> None:
+    b = IRBuilder("k")
+    x = b.param("x", ptr(F16), readonly=True, align=16)
+    b.param("io", ptr(F32))
+    n = b.param("n", I32)
+    b.global_store(b.param("y", ptr(F16, "global"), noalias=True), n, b.global_load(x, n, F16))
+    b.ret()
+    kernel = compile_kernel(b.kernel, "gfx942", cache=None).kernel()
+    assert [(a.type_name, a.restrict, a.access) for a in kernel.arguments] == [
+        ("ptr<f16, global> align(16)", True, "read_only"),
+        ("ptr<f32, global>", False, ""),
+        ("i32", False, ""),
+        ("ptr<f16, global>", True, ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "dimensions"), [(("x",), 1), (("x", "y"), 2), (("x", "z"), 3), ((), 1)]
+)
+def test_the_object_says_which_work_item_numbers_it_is_given(
+    ids: tuple[str, ...], dimensions: int
+) -> None:
+    b = IRBuilder("k")
+    out = b.param("out", ptr(I32))
+    for i, axis in enumerate(ids):
+        at = b._op(f"rocdl.workitem.id.{axis}", (), (I32,)).result
+        b.global_store(out, b.add(at, 64 * i), at)
+    b.ret()
+    assert (
+        compile_kernel(b.kernel, "gfx90a", cache=None).kernel().work_item_dimensions == dimensions
+    )
+
+
+def test_what_is_no_kernel_is_refused_with_what_to_pass() -> None:
+    with pytest.raises(CompileError, match=r"^kernel: IRBuilder, expected .*: pass its \.kernel$"):
+        compile_kernel(IRBuilder("k"), "gfx942")  # type: ignore[arg-type]
+    with pytest.raises(CompileError, match=r"^kernel: str, expected .*: MLIR text goes into"):
+        compile_kernel("module {}", "gfx942")  # type: ignore[arg-type]
 
 
 def test_lds_bytes_are_read_back() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import subprocess
 import sys
 
 import pytest
 
-from rocke.compiler import compile_stages
+from rocke.arch import TARGETS
+from rocke.compiler import CompileError, compile_kernel, compile_stages
 from rocke.core.ir import F16, F32, I8, I32, IRBuilder, IRError, Param, ptr
+from rocke.core.kernel_def import KNOWN_TARGETS
 from tests.core import programs
 
 
@@ -126,13 +129,33 @@ def test_operations_rule_targets_out():
     b.cvt_pk_fp8_f32(x, x)
     assert b.kernel.targets == ("gfx942", "gfx950")
     assert b.kernel.arch is None
-    with pytest.raises(IRError, match="not gfx90a"):
+    with pytest.raises(IRError, match="cannot be for gfx90a: it has no cvt_pk_fp8_f32"):
         b.bind_arch("gfx90a")
     b.permlane32_swap(x, x)
     assert b.kernel.targets == ("gfx950",)
     assert b.kernel.arch == "gfx950"
-    with pytest.raises(IRError, match="not gfx942"):
+    with pytest.raises(IRError, match="cannot be for gfx942: it has no permlane32_swap"):
         b.bind_arch("gfx942")
+
+
+def test_the_known_targets_are_those_of_the_target_table():
+    assert tuple(TARGETS) == KNOWN_TARGETS
+    with pytest.raises(IRError, match="unknown target 'mi300'; known: gfx90a, gfx942, gfx950"):
+        IRBuilder("k").bind_arch("mi300")
+
+
+def test_the_operation_that_rules_a_target_out_is_named_with_its_line():
+    b = IRBuilder("k")
+    x = b.param("x", F32)
+    b.permlane32_swap(x, x)
+    line = inspect.currentframe().f_lineno - 1
+    b.ret()
+    where = rf"permlane32_swap \(at \S*test_kernel_def.py:{line}\)"
+    for kernel in (b.kernel, pickle.loads(pickle.dumps(b.kernel))):
+        with pytest.raises(CompileError, match=f"^k: gfx942 has no {where}$"):
+            compile_kernel(kernel, "gfx942", cache=None)
+    with pytest.raises(IRError, match=f"cannot be for gfx90a: it has no {where}"):
+        b.bind_arch("gfx90a")
 
 
 def test_a_pickled_kernel_is_the_same_kernel():
