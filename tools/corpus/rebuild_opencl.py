@@ -31,7 +31,8 @@ BASE = ["-target", "amdgcn-amd-amdhsa", "-x", "cl", "-cl-std=CL2.0", "-nogpulib"
 def compile_source(case: Declared, arch: str) -> bytes:
     source = build.CORPUS / "opencl_kernels" / case.source
     defines = [f"-D{name}={value}" for name, value in case.constexprs.items()]
-    lines = ["-gline-tables-only"] if case.lines else []
+    lines = ["-gline-tables-only", "-ffile-compilation-dir=tests/corpus/opencl_kernels"]
+    lines = lines if case.lines else []
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.hsaco"
         command = ["clang-22", *BASE, f"-mcpu={arch}", *str(case.options["flags"]).split(), *lines,
