@@ -119,7 +119,7 @@ def compile_stages(
 
 def resolve_target(kernel: KernelText, arch: str | None) -> Target:
     """The target to compile for; raises :class:`CompileError` for none, two or an unknown one."""
-    culprit = kernel.missing_on(arch) if arch in TARGETS else ""
+    culprit = kernel.missing_on(arch) if arch is not None and arch in TARGETS else ""
     if culprit:
         raise CompileError(f"{kernel.name}: {arch} has no {culprit}")
     if arch is not None and kernel.arch is not None and arch != kernel.arch:
