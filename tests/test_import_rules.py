@@ -34,9 +34,13 @@ ALLOWED = {
         *("rocke.kernels", "rocke.arch", "rocke.compiler", "rocke.runtime", "rocke.emulator"),
         *("numpy", "ml_dtypes"),
     },
+    "library": {
+        *("rocke.compiler", "rocke.runtime", "rocke.kernels", "rocke.arch"),
+        *("numpy", "tomllib", "tomli"),
+    },
     "cli": {
         *("rocke.core", "rocke.arch", "rocke.helpers", "rocke.compiler", "rocke.runtime"),
-        *("rocke.emulator", "rocke.kernels"),
+        *("rocke.emulator", "rocke.kernels", "rocke.library"),
         *("click", "rich", "numpy", "ml_dtypes", "tomllib", "tomli", "hip"),
         *("mlir", "llvmlite"),
     },

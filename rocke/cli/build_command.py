@@ -1,4 +1,7 @@
-"""``rocke build``: a spec to a code object, the texts of the stages, and a manifest."""
+"""``rocke build``: a spec to a code object, the texts of the stages, and a manifest.
+
+A catalogue instead of a family is handed to :mod:`rocke.cli.build_catalogue`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from rocke.cli.errors import UserError
+from rocke.cli.errors import OK, UserError
 from rocke.cli.execute import compile_spec
 from rocke.cli.output import console, json_option, print_json, table
 from rocke.cli.specs import (
@@ -32,7 +36,10 @@ TEXTS = {"mlir": "mlir", "ll": "optimized_ir", "s": "assembly"}
 @click.command("build", short_help="Compile a kernel and write the code object.")
 @spec_options
 @click.option(
-    "--arch", "archs", multiple=True, default=["gfx950"], show_default=True, help="Target(s)."
+    "--arch",
+    "archs",
+    multiple=True,
+    help="Target(s).  [default: gfx950; of a catalogue all of its targets]",
 )
 @click.option(
     "-o",
@@ -43,8 +50,19 @@ TEXTS = {"mlir": "mlir", "ll": "optimized_ir", "s": "assembly"}
 )
 @click.option("--emit", default="", help="Texts to write beside it: mlir, ll, s, or several.")
 @linker_option
+@click.option("-j", "--jobs", type=click.IntRange(1), help="Catalogue: processes.  [default: all]")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="FIELD=PATTERN",
+    help="Catalogue: only kernels that match (dtype=f16, 'family=vsa*', 'head_size=64|128').",
+)
+@click.option("--dry-run", is_flag=True, help="Catalogue: show what would be built, and what not.")
 @json_option
+@click.pass_context
 def command(
+    context: click.Context,
     family: str,
     settings: tuple[str, ...],
     spec_file: Path | None,
@@ -53,9 +71,15 @@ def command(
     output: Path,
     emit: str,
     linker: str | None,
+    jobs: int | None,
+    filters: tuple[str, ...],
+    dry_run: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Compile one kernel of FAMILY and write the code object (.hsaco) and a manifest (.json).
+
+    Instead of FAMILY a catalogue (a name that ends in .toml, of a file or of one that comes with
+    rocke) builds a library of kernels; an interrupted build goes on where it was.
 
     The manifest names the symbol, the arguments with their offsets, registers and LDS as the code
     object itself states them, the launch rule and the toolchain. Files appear whole or not at all.
@@ -66,9 +90,27 @@ def command(
       rocke build jenga -s head_size=64 -s num_query_heads=8 -s num_kv_heads=2 \\
           -s seqlen_q=1024 -s seqlen_k=1024 --arch gfx942,gfx950 -o build/
       rocke build vsa --spec spec.toml --emit mlir,ll,s
+      rocke build attention.toml --filter dtype=f16 -o build/
     """
+    from rocke.cli.build_catalogue import build_catalogue, is_catalogue
+
+    of_family = ("settings", "spec_file", "demo", "emit")
+    of_catalogue = ("jobs", "filters", "dry_run")
+    if is_catalogue(family):
+        _refuse(context, of_family, f"{family} is a catalogue")
+        return build_catalogue(
+            family,
+            output,
+            archs=find_targets(archs) if archs else [],
+            filters=filters,
+            jobs=jobs,
+            dry_run=dry_run,
+            linker=linker,
+            as_json=as_json,
+        )
+    _refuse(context, of_catalogue, f"{family} is a family; a catalogue's name ends in .toml")
     chosen = find_family(family)
-    targets = find_targets(archs)
+    targets = find_targets(archs or ("gfx950",))
     texts = _texts(emit)
     spec = make_spec(chosen, settings, spec_file, demo=demo)
     for arch in targets:
@@ -77,13 +119,21 @@ def command(
     built = [_build(chosen, spec, arch, output, texts, linker) for arch in targets]
     if as_json:
         print_json(built)
-        return
+        return OK
     out = console()
     columns = ["target", ">VGPR", ">SGPR", ">LDS bytes", ">spills", ">object bytes"]
     out.print(f"[bold]{built[0]['kernel']}[/]", soft_wrap=True)
     out.print(table(columns, [[m["arch"], *(m[k] for k in _SHOWN)] for m in built]))
     for made in built:
         out.print(str(output / made["file"]), markup=False, soft_wrap=True)
+    return OK
+
+
+def _refuse(context: click.Context, names: tuple[str, ...], why: str) -> None:
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and given is ParameterSource.COMMANDLINE:
+            raise UserError(f"{parameter.opts[-1]} does not apply: {why}")
 
 
 _SHOWN = ("vgpr", "sgpr", "lds", "spills", "size")
@@ -121,7 +171,7 @@ def manifest(
     family: Family, spec: Any, code_object: CodeObject, file: str, linker: str
 ) -> dict[str, Any]:
     """The facts of a built kernel, as plain values; sizes in bytes."""
-    info = code_object.kernel()
+    info, arch = code_object.kernel(), code_object.arch
     declared = zip(family.signature(spec), info.explicit_arguments, strict=True)
     return {
         "schema": 1,
@@ -129,7 +179,7 @@ def manifest(
         "spec": family.flatten(spec),
         "kernel": info.name,
         "symbol": info.symbol,
-        "arch": code_object.arch,
+        "arch": arch,
         "target": code_object.target,
         "code_object_version": code_object.version,
         "file": file,
@@ -140,8 +190,8 @@ def manifest(
             for s, a in declared
         ],
         "kernarg_size": info.kernarg_size,
-        "grid": list(family.grid(spec)),
-        "block": list(family.block),
+        "grid": family.launch.text if family.launch else list(family.grid_of(spec, arch, {})),
+        "block": list(family.block_of(spec, arch)),
         "wave_size": info.wave_size,
         "max_workgroup_size": info.max_workgroup_size,
         "vgpr": info.vgpr,

@@ -29,7 +29,8 @@ def explain(error: Exception) -> click.ClickException | None:
     The modules that define the errors are not imported: an error of theirs means they are loaded.
     """
     usage = {"UnknownTarget", "ArgumentError", "CodeObjectError", "SpecError"}
-    failed = {"CompileError", "DeviceError", "DisassemblerError", "IRError"}
+    usage |= {"CatalogueError", "LibraryError", "NoKernel"}
+    failed = {"CompileError", "DeviceError", "DisassemblerError", "IRError", "BuildError"}
     names = {c.__name__ for c in type(error).__mro__ if c.__module__.split(".")[0] == "rocke"}
     text = " ".join(str(error).split())
     if names & usage:

@@ -1,0 +1,41 @@
+"""Kernel libraries: built ahead of time from a catalogue, packaged, selected without a compiler.
+
+Building: :class:`Catalogue`, :func:`build_library`. Packaging: :func:`pack_zip`,
+:func:`pack_wheel`, :func:`c_header`. At run time: :class:`KernelLibrary`.
+
+The names are loaded at first use; those of the run time need neither MLIR nor LLVM.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocke.library.build import Report as Report
+    from rocke.library.build import build_library as build_library
+    from rocke.library.catalogue import Catalogue as Catalogue
+    from rocke.library.errors import BuildError as BuildError
+    from rocke.library.errors import CatalogueError as CatalogueError
+    from rocke.library.errors import LibraryError as LibraryError
+    from rocke.library.errors import NoKernel as NoKernel
+    from rocke.library.manifest import Manifest as Manifest
+
+_HOME = {
+    "BuildError": "errors",
+    "Catalogue": "catalogue",
+    "CatalogueError": "errors",
+    "LibraryError": "errors",
+    "Manifest": "manifest",
+    "NoKernel": "errors",
+    "Report": "build",
+    "build_library": "build",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
