@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,11 @@ import numpy as np
 from rocke.arch import Target, UnknownTarget, target
 from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
 from rocke.emulator import state
+from rocke.emulator.blocks import find_blocks
+from rocke.emulator.checks.findings import CheckError, CheckReport, Finding
+from rocke.emulator.checks.instrument import Instrumentation
+from rocke.emulator.checks.kinds import Check, parse_checks
+from rocke.emulator.checks.session import LaunchChecks, Place, instrument
 from rocke.emulator.counters import Counters, Resources
 from rocke.emulator.counting import counting, detail, table_size
 from rocke.emulator.decoder import CodeReader
@@ -27,6 +32,7 @@ from rocke.emulator.descriptor import (
 )
 from rocke.emulator.disassembler import DisassemblerError
 from rocke.emulator.executor import (
+    FAST_SLICE,
     Arena,
     CompiledKernel,
     Executor,
@@ -46,8 +52,10 @@ from rocke.emulator.launch import (
 )
 from rocke.emulator.loader import Image, load_image
 from rocke.emulator.memory import EmulatedBuffer, Memory, Range, memory_map
+from rocke.emulator.semantics import FloatMode
 from rocke.emulator.source_lines import SourceLines
-from rocke.runtime.device import Buffer, DeviceError, LoadedKernel
+from rocke.emulator.translator import Instrument, combined
+from rocke.runtime.device import Buffer, DeviceError, KernelFault, LoadedKernel
 
 _MEMORY_LIMIT = 1 << 40
 _GRID_LIMIT = (1 << 31) - 1
@@ -67,6 +75,7 @@ class _Handle:
     image: Image
     compiled: CompiledKernel
     lines: SourceLines
+    checking: Instrumentation | None = None
 
 
 class EmulatedDevice:
@@ -78,6 +87,11 @@ class EmulatedDevice:
     counts lanes, bytes and LDS bank conflicts of every instruction, which costs time. Launches are
     synchronous: what a kernel does wrong is raised by :meth:`launch`, and the device stays usable.
     Calls are safe from several threads; launches on one device follow one another.
+
+    ``check`` turns on the checked mode: True for all checks, or names with commas between
+    (``"race,wait"``, see :class:`~rocke.emulator.checks.kinds.Check`). A launch with findings then
+    raises :class:`~rocke.emulator.checks.findings.CheckError`. Waves interleave in an order that
+    ``seed`` chooses; a correct kernel gives the same results in all of them.
 
     Raises :class:`DeviceError` for an unknown target or bad options.
     """
@@ -91,6 +105,8 @@ class EmulatedDevice:
         threads: int | None = None,
         max_instructions: int | None = None,
         counters: Literal["basic", "full"] = "basic",
+        check: bool | str | Iterable[Check] = False,
+        seed: int = 0,
     ) -> None:
         if counters not in ("basic", "full"):
             raise DeviceError(f"counters is {counters!r}, expected 'basic' or 'full'")
@@ -105,6 +121,10 @@ class EmulatedDevice:
         self.name = f"emulated {self.arch} ({self.target.product})"
         self.max_instructions = max_instructions
         self._count_all = counters == "full"
+        self.checks = parse_checks(check)
+        self.seed = int(seed)
+        self._report: CheckReport | None = None
+        self._expected: list[tuple[int, int, str]] = []
         self.memory = Memory(_MEMORY_LIMIT)
         self._executor = Executor(threads or len(os.sched_getaffinity(0)))
         self._loaded: dict[tuple[str, str], _Handle] = {}
@@ -178,13 +198,19 @@ class EmulatedDevice:
             entry = image.entry + (PRELOAD_SKIP if descriptor.preload else 0)
             reader = CodeReader(image.text, self.arch)
             entries = [entry, *(f for f in image.functions if f != image.entry)]
-            instrument = counting(self.target) if self._count_all else None
+            instruments: list[Instrument] = [counting(self.target)] if self._count_all else []
+            checking = None
+            if self.checks:
+                mode = FloatMode.from_register(descriptor.mode)
+                program = find_blocks(reader, entries, mode, self.arch)
+                checking = instrument(program, self.arch, self.checks)
+                instruments.append(checking)
             compiled = compile_kernel_code(
-                reader, entries, descriptor.mode, self.arch, instrument=instrument
+                reader, entries, descriptor.mode, self.arch, instrument=combined(instruments)
             )
         except (CodeObjectError, DisassemblerError, ValueError, OSError) as error:
             raise DeviceError(f"kernel {info.name}: {error}") from error
-        return _Handle(info, descriptor, image, compiled, SourceLines(code_object))
+        return _Handle(info, descriptor, image, compiled, SourceLines(code_object), checking)
 
     def launch(
         self,
@@ -272,9 +298,11 @@ class EmulatedDevice:
         ranges += [*image.ranges, *arguments.ranges()]
         if scratch:
             ranges += [Range(a.scratch, a.scratch + scratch, True, "scratch") for a in arenas]
+        checks = self._start_checks(handle, geometry, work, [b.range for b in holders])
         begin = time.perf_counter()
-        outcome = self._executor.run(handle.compiled, work, arenas, memory_map(ranges))
+        outcome = self._executor.run(handle.compiled, work, arenas, memory_map(ranges), checks)
         self._last = _Launch(info.name, handle, geometry, time.perf_counter() - begin, outcome)
+        fault = None
         if outcome.fault is not None:
             reporter = FaultReporter(
                 info.name,
@@ -285,8 +313,73 @@ class EmulatedDevice:
                 lds,
                 self.max_instructions,
             )
-            raise reporter.fault(outcome.fault, outcome.counts, self.memory, ranges)
+            fault = reporter.fault(outcome.fault, outcome.counts, self.memory, ranges)
+        self._finish_checks(handle, geometry, checks, fault)
         del holders
+
+    def _start_checks(
+        self, handle: _Handle, geometry: Geometry, work: Work, buffers: Sequence[Range]
+    ) -> LaunchChecks | None:
+        if handle.checking is None:
+            return None
+        words = handle.descriptor.user_sgprs
+        return LaunchChecks(
+            handle.checking,
+            workgroups=geometry.workgroups,
+            lds=work.lds,
+            seed=self.seed,
+            scalars=[*range(words), *(s for s in work.system if s >= 0)],
+            buffers=buffers,
+        )
+
+    def _finish_checks(
+        self,
+        handle: _Handle,
+        geometry: Geometry,
+        checks: LaunchChecks | None,
+        fault: KernelFault | None,
+    ) -> None:
+        """Raise what the launch did wrong."""
+        expected, self._expected = self._expected, []
+        if checks is None:
+            if fault is not None:
+                raise fault
+            return
+        name, virtual = handle.info.name, handle.image.text_virtual
+        place = Place(
+            lambda a: handle.compiled.reader.at(a).text,
+            lambda a: handle.lines.at(virtual + a),
+            geometry.grid,
+        )
+        found = checks.findings(name, place)
+        if fault is None and Check.UNINITIALISED in self.checks:
+            found += [
+                f for low, high, what in expected for f in _gaps(name, checks, low, high, what)
+            ]
+        self._report = CheckReport(name, self.checks, tuple(found))
+        if found:
+            raise CheckError(name, found, fault)
+        if fault is not None:
+            raise fault
+
+    def expect_written(self, output: np.ndarray | Buffer, name: str = "output") -> None:
+        """In checked mode: the next launch must write every element of this array or buffer.
+
+        An array must be C-contiguous memory that the launch uses in place (:meth:`wrap`). What is
+        not written becomes a finding of the uninitialised check.
+        """
+        if isinstance(output, np.ndarray):
+            low, size = output.ctypes.data, _bytes_of(output, "expect_written").size
+        else:
+            low, size = output.address, output.nbytes
+        self._expected.append((low, low + size, name))
+
+    @property
+    def check_report(self) -> CheckReport:
+        """What the checks found in the last launch. Raises :class:`DeviceError` without one."""
+        if self._report is None:
+            raise DeviceError("check_report: nothing was launched with checks on this device yet")
+        return self._report
 
     @property
     def _architected_scratch(self) -> bool:
@@ -312,6 +405,7 @@ class EmulatedDevice:
             agprs=d.agprs,
             max_instructions=self.max_instructions,
             probes=table_size(handle.compiled.reader.size) if self._count_all else 0,
+            slice=_checked_slice(self.seed) if self.checks else FAST_SLICE,
         )
 
     def _initial_sgprs(
@@ -332,6 +426,23 @@ class EmulatedDevice:
         )
         arena.sgprs[:] = _POISON_WORD
         arena.sgprs[: len(words)] = words
+
+
+def _checked_slice(seed: int) -> int:
+    """Instructions between changes of the wave, other ones for every seed."""
+    return 64 + int(np.random.default_rng(seed).integers(0, 2000))
+
+
+def _gaps(kernel: str, checks: LaunchChecks, low: int, high: int, name: str) -> list[Finding]:
+    """A finding when bytes of an output were not written."""
+    missing = np.flatnonzero(~checks.written(low, high))
+    if not missing.size:
+        return []
+    detail = (
+        f"{missing.size} of the {high - low} bytes of {name} were never written, the first one is "
+        f"byte {int(missing[0])}"
+    )
+    return [Finding(Check.UNINITIALISED, kernel, detail)]
 
 
 def _scratch_lane_bytes(handle: _Handle) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from rocke.emulator import runtime_ir as rt
 from rocke.emulator import state
 from rocke.emulator.blocks import Program, find_blocks
+from rocke.emulator.checks.session import LaunchChecks
 from rocke.emulator.decoder import CodeReader
 from rocke.emulator.jit import Jit, Library, jit
 from rocke.emulator.semantics import FloatMode
@@ -27,7 +28,7 @@ from rocke.emulator.translator import Instrument, translate
 
 _LDS_GUARD = 4096
 _UNLIMITED = (1 << 63) - 1
-_SLICE = 1 << 20
+FAST_SLICE = 1 << 20
 """Instructions that a wave executes before the next wave of the workgroup gets its turn."""
 
 
@@ -77,7 +78,8 @@ class Work:
     ``templates`` holds a wave's v0 and EXEC (``runtime_ir.TEMPLATE_BYTES`` bytes each), ``sgprs``
     the 128 scalar registers that every wave starts with; ``system`` the SGPR numbers of the
     workgroup id x, y, z, the group info word and the scratch offset; ``probes`` how many numbers
-    (u64) the counting code of the kernel adds to.
+    (u64) the counting code of the kernel adds to; ``slice`` how many instructions a wave executes
+    before the next one gets its turn.
     """
 
     grid: tuple[int, int, int]
@@ -93,6 +95,7 @@ class Work:
     agprs: int
     max_instructions: int | None
     probes: int = 0
+    slice: int = FAST_SLICE
 
 
 @dataclass(frozen=True)
@@ -186,15 +189,23 @@ class Executor:
         return used
 
     def run(
-        self, kernel: CompiledKernel, work: Work, arenas: Sequence[Arena], memory: np.ndarray
+        self,
+        kernel: CompiledKernel,
+        work: Work,
+        arenas: Sequence[Arena],
+        memory: np.ndarray,
+        checks: LaunchChecks | None = None,
     ) -> Outcome:
         """Execute a launch. ``memory`` is the map; ``arenas`` come from :meth:`arenas` and hold
-        the initial SGPRs."""
+        the initial SGPRs; ``checks`` those of a kernel that was translated with them."""
         counts = np.zeros((len(arenas), len(kernel.program.blocks)), dtype=np.uint64)
         probes = np.zeros((len(arenas), work.probes), dtype=np.uint64)
         for i, arena in enumerate(arenas):
             arena.record[rt.T_COUNTS // 8] = counts[i].ctypes.data
             arena.record[rt.T_PROBES // 8] = probes[i].ctypes.data
+            arena.record[rt.T_CHECKS // 8] = 0
+            if checks is not None:
+                checks.attach(arena.record, work.waves)
         launch = self._record(kernel, work, memory)
         run = _entry_point()
         pointers = [(launch.ctypes.data, a.record.ctypes.data) for a in arenas]
@@ -231,7 +242,7 @@ class Executor:
             rt.L_VGPR_BYTES: work.vgprs * state.ROW_BYTES,
             rt.L_AGPR_BYTES: work.agprs * state.ROW_BYTES,
             rt.L_BUDGET: limit,
-            rt.L_SLICE: _SLICE,
+            rt.L_SLICE: work.slice,
             rt.L_FLAT_SCRATCH: int(work.flat_scratch),
         }
         record = np.zeros(rt.LAUNCH_BYTES // 8, dtype=np.int64)

@@ -59,11 +59,17 @@ Instrument = Callable[[Instruction], tuple[HelperCall, ...]]
 """Calls to make before an instruction. They may not fault, nor change the wave's registers."""
 
 
+def combined(instruments: Sequence[Instrument]) -> Instrument | None:
+    """The calls of several instruments, one after the other; None for none."""
+    if not instruments:
+        return None
+    return lambda inst: tuple(call for each in instruments for call in each(inst))
+
+
 def translate(program: Program, arch: str, instrument: Instrument | None = None) -> Translation:
     """Translate every block of ``program`` for target ``arch``.
 
-    ``instrument`` adds calls before the instructions that are translated through the semantics
-    table (all but control instructions and those without effect).
+    ``instrument`` adds calls before every instruction.
     """
     translator = _Translator(program, arch, instrument)
     bodies = [translator.block(i, block) for i, block in enumerate(program.blocks)]
@@ -97,12 +103,13 @@ class _Translator:
         segment: list[tuple[Instruction, Lowered, Lowered]] = []
         done = False
         for inst in block.instructions:
-            if inst.mnemonic in NO_OPERATIONS:
-                continue
-            if inst.mnemonic in _CONTROL:
-                self._segment(segment)
-                segment = []
-                self._control(inst)
+            if inst.mnemonic in NO_OPERATIONS or inst.mnemonic in _CONTROL:
+                alone = Lowered(() if self.instrument is None else self.instrument(inst))
+                segment.append((inst, alone, alone))
+                if inst.mnemonic in _CONTROL:
+                    self._segment(segment)
+                    segment = []
+                    self._control(inst)
                 continue
             if inst.mnemonic == "":
                 break  # the block's exit reports it

@@ -333,7 +333,9 @@ def _global() -> Code:
                 outside.set(outside.get() | bit)
                 strange.set(address)
             start = c.get("%w", at.W_LO) & -4
-            with c.count(address >> 2, (address + size + 3) >> 2) as dword:
+            marked = c.get("%w", at.W_WRITES).differs(0)  # not kept for read-only memory
+            end_ = c.select(marked, (address + size + 3) >> 2, 0)
+            with c.count(address >> 2, end_) as dword:
                 first = dword << 2
                 begin = c.select(first.below(address), address - first, 0)
                 rest = address + size - first
@@ -374,17 +376,19 @@ def _cell() -> Code:
         their_group = old >> at.CELL_GROUP & _GROUP_MASK
         code = c.select(writing, at.WRITE_AFTER_WRITE, at.READ_AFTER_WRITE)
         here = their_group.equals(short_group)
+        # A plain load may be how the source reads atomically: it never races with an atomic.
+        atomic_read = c.both((old & at.CELL_ATOMIC).differs(0), c.negated(writing))
+        harmless = c.either(harmless, atomic_read)
         with c.when(c.both(here, owner.differs(me), c.negated(harmless))):
             wave = _other_wave(c, thread, owner)
             issued = c.get(wave, at.W_VM_ISSUED)
             age = issued - old & _CELL_SEQUENCE
             with c.when(age.at_most(issued - c.get(wave, at.W_VM_VISIBLE)), likely=False):
                 result.set(code | (owner << at.OTHER_WAVE))
-        # A plain load may be how the source reads atomically: it never races with an atomic.
-        atomic_read = c.both((old & at.CELL_ATOMIC).differs(0), c.negated(writing))
-        with c.when(c.negated(c.either(here, harmless, atomic_read)), likely=False):
+        with c.when(c.negated(c.either(here, harmless)), likely=False):
             _across(c, thread, their_group, code, result)
-    _cell_reads(c, thread, reads, bytes_, result, (writing, me, short_group))
+    plain = c.both(writing, c.negated(synchronising))
+    _cell_reads(c, thread, reads, bytes_, result, (writing, plain, me, short_group))
     with c.when(writing):
         sequence = c.get("%w", at.W_VM_ISSUED) & _CELL_SEQUENCE
         owner_bits = (me << at.CELL_WAVE) | (short_group << at.CELL_GROUP)
@@ -409,10 +413,10 @@ def _across(c: Code, thread: str, theirs: Num, code: Num | int, result: Var) -> 
 
 
 def _cell_reads(
-    c: Code, thread: str, reads: str, bytes_: Num, result: Var, who: tuple[str, Num, Num]
+    c: Code, thread: str, reads: str, bytes_: Num, result: Var, who: tuple[str, str, Num, Num]
 ) -> None:
     """Judge a write against the readers of a dword; note a read."""
-    writing, me, group = who
+    writing, plain, me, group = who
     epoch = c.get(thread, at.T_EPOCH) & ((1 << at.READ_EPOCH_BITS) - 1)
     key = (group << at.READ_GROUP) | epoch
     nibbles, label = c.get(reads), c.get(reads, 8)
@@ -420,7 +424,7 @@ def _cell_reads(
     current = c.both(label.differs(0), known_key.equals(key))
     theirs = known_key >> at.READ_GROUP
     elsewhere = c.both(label.differs(0), theirs.differs(group))
-    with c.when(c.both(writing, label.differs(0))):
+    with c.when(c.both(plain, label.differs(0))):
         others = nibbles & ~(Num(c, "15") << (me << 2))
         folded = _fold(c, others)
         with c.when(c.both(current, (folded & bytes_).differs(0)), likely=False):

@@ -1,0 +1,199 @@
+"""Host functions that check a memory access: addresses, data, marks.
+
+The address part comes from the same classes that the instruction's own helper uses, so that both
+see the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocke.emulator import state
+from rocke.emulator.checks import layout as at
+from rocke.emulator.checks.code import Code, Num
+from rocke.emulator.checks.probes import helper
+from rocke.emulator.checks.runtime import GLOBAL_READ, GLOBAL_SYNC, GLOBAL_WRITE
+from rocke.emulator.instruction import EXEC, M0
+from rocke.emulator.semantics import WAVE, Helper, HelperCall, Imm, ScalarReg
+from rocke.emulator.semantics.interface import Arg
+from rocke.emulator.semantics.memory_address import Address, GlobalAddress
+from rocke.emulator.semantics.memory_descriptor import BufferAddress
+from rocke.emulator.semantics.memory_flat import FlatAddress
+from rocke.emulator.semantics.memory_lanes import ADDRESSES, INTS
+from rocke.emulator.semantics.memory_lds import lds_bytes
+
+_HELPERS: dict[str, Helper] = {}
+_COMMON = [("i64", "exec"), ("i64", "slot"), ("i64", "flags"), ("i64", "first"), ("i64", "count")]
+
+
+def common(slot: int, flags: int, first: int, count: int) -> list[Arg]:
+    """The leading arguments: EXEC, finding slot, flags and the data's definedness registers."""
+    return [WAVE, ScalarReg(EXEC, 64), *(Imm(v, 64) for v in (slot, flags, first, count))]
+
+
+def _code(name: str, parameters: Sequence[tuple[str, str]]) -> Code:
+    return Code(name, [("ptr", "wave"), *_COMMON, *parameters])
+
+
+def _data_defined(c: Code) -> Num:
+    """Lanes in which all data registers are defined."""
+    result = c.var(-1)
+    first = c.param("first")
+    with c.count(first, first + c.param("count")) as register:
+        result.set(result.get() & c.get("%wave", register * 8 + state.DEFINED))
+    return result.get()
+
+
+def _define(c: Code, lanes: Num, good: Num) -> None:
+    """The data registers become defined in the ``good`` ones of ``lanes``."""
+    first = c.param("first")
+    with c.count(first, first + c.param("count")) as register:
+        place = c.at("%wave", (register * 8 + state.DEFINED).name)
+        c.put((c.get(place) & ~lanes) | (good & lanes), place)
+
+
+def _report(c: Code, slot: Num, lanes: Num) -> None:
+    with c.when(lanes.differs(0), likely=False):
+        values = (slot, lanes, Num(c, "0"), Num(c, "0"))
+        c.invoke("void", "rk_check_report", ("ptr", "%wave"), *(("i64", v) for v in values))
+
+
+def _lds(c: Code, bytes_: str, lanes: Num, size: int, write: bool, defined: Num | int) -> Num:
+    array = c.new(f"alloca {INTS}, align 64")
+    c.store(INTS, bytes_, array, align=64)
+    kind = "write" if write else "read"
+    return c.invoke(
+        "i64",
+        f"rk_check_lds_{kind}_{size}",
+        ("ptr", "%wave"),
+        ("ptr", array),
+        *(("i64", v) for v in (lanes, c.param("slot"), c.param("flags"), defined)),
+    )
+
+
+def lds_access(size: int, write: bool, head: list[Arg], tail: list[Arg]) -> HelperCall:
+    """A DS instruction; ``tail`` is the address register and the offset. Slots: race, direct copy,
+    undefined bytes (noted)."""
+    name = f"check_lds_{'write' if write else 'read'}_{size}"
+    if name not in _HELPERS:
+        c = _code(name, [("ptr", "addr"), ("i32", "offset")])
+        lanes = c.param("exec")
+        bytes_ = lds_bytes(c, "%addr", "%offset")
+        if write:
+            _lds(c, bytes_, lanes, size, True, _data_defined(c))
+        else:
+            undefined = _lds(c, bytes_, lanes, size, False, 0)
+            _report(c, c.param("slot") + 2, undefined)
+            _define(c, lanes, ~undefined)
+        _HELPERS[name] = helper(c.end(), name)
+    return HelperCall(_HELPERS[name], (*head, *tail))
+
+
+def global_access(
+    address: Address, size: int, read: bool, write: bool, head: list[Arg]
+) -> HelperCall:
+    """A global, flat or buffer access. Slots: race, bounds, undefined data (of a store)."""
+    kind = ("read" if read else "") + ("write" if write else "")
+    name = f"check_{address.tag}_{kind}_{size}"
+    if name not in _HELPERS:
+        c = _code(name, address.params)
+        flags = c.param("flags") | (GLOBAL_WRITE if write else GLOBAL_READ)
+        lanes = _each_address(c, address, size, flags, write)
+        if write:
+            _report(c, c.param("slot") + 2, lanes & ~_data_defined(c))
+        _HELPERS[name] = helper(c.end(), name)
+    return HelperCall(_HELPERS[name], (*head, *address.args))
+
+
+def _each_address(c: Code, address: Address, size: int, flags: Num, write: bool) -> Num:
+    """Check all addresses; the lanes that access global memory."""
+    if isinstance(address, BufferAddress):
+        return _buffer(c, address, size, flags)
+    lanes = c.param("exec")
+    if isinstance(address, FlatAddress):
+        return _flat(c, address, lanes, size, flags, write)
+    assert isinstance(address, GlobalAddress)
+    base: Num | int = c.param("saddr") if address.scalar else 0
+    _global(c, address.addresses(c), lanes, size, flags, base)
+    return lanes
+
+
+def _global(c: Code, addresses: str, lanes: Num, size: int, flags: Num, base: Num | int) -> None:
+    array = c.new(f"alloca {ADDRESSES}, align 64")
+    c.store(ADDRESSES, addresses, array, align=64)
+    c.invoke(
+        "void",
+        "rk_check_global",
+        ("ptr", "%wave"),
+        ("ptr", array),
+        *(("i64", v) for v in (lanes, Num(c, str(size)), flags, c.param("slot"), base)),
+    )
+
+
+def _flat(c: Code, address: FlatAddress, lanes: Num, size: int, flags: Num, write: bool) -> Num:
+    high = c.row("%addr", 1)
+    apertures = (state.SHARED_APERTURE_HI, state.PRIVATE_APERTURE_HI)
+    shared, private = (
+        Num(c, c.new(f"bitcast <64 x i1> {c.new(test)} to i64"))
+        for test in (f"icmp eq {INTS} {high}, splat (i32 {value})" for value in apertures)
+    )
+    offset = c.splat("i32", c.new("trunc i64 %offset to i32"))
+    bytes_ = c.new(f"add {INTS} {c.row('%addr')}, {offset}")
+    elsewhere = lanes & ~(shared | private)
+    _global(c, address.addresses(c), elsewhere, size, flags, 0)
+    inside = lanes & shared
+    with c.when(inside.differs(0)):
+        # The flags of LDS and of global memory are different bits: only "atomic" is translated.
+        atomic = (c.param("flags") & GLOBAL_SYNC).differs(0)
+        marks = c.select(atomic, at.LDS_ATOMIC, 0)
+        array = c.new(f"alloca {INTS}, align 64")
+        c.store(INTS, bytes_, array, align=64)
+        kind = "write" if write else "read"
+        values = (inside, c.param("slot"), marks, -1)
+        c.invoke(
+            "i64",
+            f"rk_check_lds_{kind}_{size}",
+            ("ptr", "%wave"),
+            ("ptr", array),
+            *(("i64", v) for v in values),
+        )
+    return elsewhere
+
+
+def _buffer(c: Code, address: BufferAddress, size: int, flags: Num) -> Num:
+    """Dword by dword, as the range check goes; nothing for scratch (a swizzled descriptor)."""
+    d = address.descriptor(c)
+    index, offsets = address.lane_index(c, d), address.lane_offset(c)
+    global_ = c.select(d.swizzled, 0, c.param("exec"))
+    used: Num = Num(c, "0")
+    for row in range(max(1, size // 4)):
+        here = offsets
+        if row:
+            here = c.new(f"add {ADDRESSES} {offsets}, splat (i64 {4 * row})")
+        addresses, good = address.component(c, d, index, here, min(size, 4))
+        lanes = global_ & Num(c, good)
+        _global(c, addresses, lanes, min(size, 4), flags, Num(c, d.base))
+        used = used | lanes
+    return used
+
+
+def direct_copy(address: Address, size: int, rows: int, head: list[Arg]) -> tuple[HelperCall, ...]:
+    """A load to LDS: the read of global memory, and the write of LDS (slots from 3 on)."""
+    read = global_access(address, size, True, False, head)
+    name = f"check_copy_{rows}"
+    if name not in _HELPERS:
+        c = Code(name, [("ptr", "wave"), *_COMMON, ("i32", "m0"), ("i64", "offset")])
+        step = 4 if rows == 1 else 16
+        lanes = ", ".join(f"i32 {step * lane}" for lane in range(state.LANES))
+        start = c.new(f"and i32 %m0, {(1 << 18) - 1}")
+        start = c.new(f"add i32 {start}, {c.new('trunc i64 %offset to i32')}")
+        bytes_ = c.new(f"add {INTS} {c.splat('i32', start)}, <{lanes}>")
+        _lds(c, bytes_, c.param("exec"), 4 * rows, True, -1)
+        _HELPERS[name] = helper(c.end(), name)
+    offset = next(
+        a for (_, n), a in zip(address.params, address.args, strict=True) if n == "offset"
+    )
+    wave, exec_, slot, _, first, count = head
+    assert isinstance(slot, Imm)
+    marked = (wave, exec_, Imm(slot.value + 3, 64), Imm(at.LDS_COPY, 64), first, count)
+    return read, HelperCall(_HELPERS[name], (*marked, ScalarReg(M0), offset))

@@ -1,0 +1,229 @@
+"""Which registers an instruction needs defined, and which it defines: the uninitialised check.
+
+Moves and arithmetic pass "undefined" on; it becomes a finding where it decides something: in an
+address, a branch, EXEC, or data stored to global memory. Where lanes move (DPP, permutes) or an
+operand spreads over lanes (matrices), a register counts as defined if any lane of it is: a finding
+may be missed there, but none invented.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rocke.emulator.checks.effects import (
+    EXEC_BITS,
+    SCC,
+    SGPRS,
+    VECTOR_BITS,
+    Effects,
+    Kind,
+    is_dpp,
+)
+from rocke.emulator.checks.probes import ALL, ANY, LANES, MASK
+from rocke.emulator.instruction import EXEC, VCC, Instruction, Operand, OperandKind
+
+Entry = tuple[int, int]
+"""A register and how it counts (LANES, ALL, MASK, ANY)."""
+_BASES = {OperandKind.VGPR: 0, OperandKind.AGPR: 256, OperandKind.SGPR: SGPRS}
+_INDEX_REACH = 64
+"""Registers that an instruction with a register index is taken to write."""
+
+
+@dataclass
+class Registers:
+    """What one instruction does with definedness.
+
+    ``uses``: what is wrong when an entry is undefined. ``sources`` and ``results``: results are
+    defined in the lanes in which all sources are. ``scalars``: (result, whole, sources), see
+    :func:`rocke.emulator.checks.probes.scalar`. ``lane``: (source, result) of a lane move.
+    """
+
+    uses: list[tuple[str, list[Entry]]] = field(default_factory=list)
+    sources: list[Entry] = field(default_factory=list)
+    results: list[Entry] = field(default_factory=list)
+    scalars: list[tuple[int, bool, list[int]]] = field(default_factory=list)
+    lane: tuple[int, int] | None = None
+
+
+def registers_of(inst: Instruction, effect: Effects, indexed: bool) -> Registers:
+    """The registers of ``inst``; ``indexed``: register indexing is on there."""
+    found = Registers()
+    kind = effect.kind
+    if kind is Kind.VECTOR:
+        _vector(inst, effect, found, indexed)
+    elif kind is Kind.MATRIX:
+        assert effect.matrix is not None
+        found.sources = _entries(effect.matrix.ab, ANY) + _entries(effect.matrix.c, LANES)
+        found.results = _entries(effect.writes, LANES)
+    elif kind in (Kind.SCALAR, Kind.SMEM):
+        _scalar(inst, effect, found)
+    elif kind is Kind.LDS:
+        _lds(inst, effect, found)
+    elif kind in (Kind.VMEM, Kind.FLAT):
+        scalars = effect.reads & ~VECTOR_BITS & ~EXEC_BITS
+        address = _entries(effect.address & VECTOR_BITS, LANES) + _entries(scalars, ALL)
+        found.uses.append(("the address was never written", address))
+        found.results = _entries(effect.writes, LANES)
+    return found
+
+
+def numbers(registers: int) -> list[int]:
+    """The register numbers of a set."""
+    found = []
+    while registers:
+        low = registers & -registers
+        found.append(low.bit_length() - 1)
+        registers ^= low
+    return found
+
+
+def _entries(registers: int, mode: int) -> list[Entry]:
+    return [(number, mode) for number in numbers(registers)]
+
+
+def _operand(operand: Operand, mode: int = LANES) -> list[Entry]:
+    base = _BASES.get(operand.kind)
+    if base is None:
+        return [(SCC, ALL)] if operand.text == "scc" else []
+    if operand.kind is OperandKind.SGPR:
+        if operand.index in (EXEC, EXEC + 1):
+            return []
+        if mode == MASK:
+            return [(base + operand.index, MASK)]
+        mode = ALL
+    elif mode == MASK:
+        mode = LANES
+    return [(base + operand.index + i, mode) for i in range(operand.count)]
+
+
+_MASK_SOURCE = re.compile(r"v_(cndmask|addc|subb|subbrev)\w*")
+_TWO_RESULTS = re.compile(r"v_(\w+_co_u32|div_scale_f\d+|mad_[iu]64_[iu]32)")
+_ADDS_TO_RESULT = re.compile(r"v_(fmac|mac|dot\w*c|pk_fmac)_\w+")
+
+
+def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool) -> None:
+    name, operands = inst.mnemonic, inst.operands
+    if not operands:
+        return
+    if "swap" in name:
+        entries = [e for o in operands for e in _operand(o, ANY)]
+        found.sources, found.results = entries, [(r, LANES) for r, _ in entries]
+        return
+    if name in ("v_readfirstlane_b32", "v_readlane_b32", "v_writelane_b32"):
+        _lane(inst, found)
+        return
+    results = 2 if _TWO_RESULTS.fullmatch(name) else 1
+    if indexed:
+        found.results = [
+            (r, LANES)
+            for o in operands[:results]
+            for first, _ in _operand(o)
+            for r in range(first, min(first + _INDEX_REACH, 256))
+        ]
+        return
+    found.sources = _vector_sources(inst, operands[results:])
+    if _ADDS_TO_RESULT.fullmatch(name):
+        found.sources += _operand(operands[0])
+    if name.startswith("v_div_fmas"):
+        found.sources.append((SGPRS + VCC, MASK))
+    for operand in operands[:results]:
+        found.results += _operand(operand, MASK)
+    if name.startswith("v_cmpx"):
+        found.uses.append(("EXEC gets a value that was never written", found.sources))
+
+
+def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry]:
+    entries: list[Entry] = []
+    for i, operand in enumerate(sources):
+        mask = bool(_MASK_SOURCE.fullmatch(inst.mnemonic)) and i == len(sources) - 1
+        if mask and operand.kind is OperandKind.SGPR:
+            entries += _operand(operand, MASK)
+        elif operand.kind is not OperandKind.SGPR and is_dpp(inst) and i == 0:
+            entries += _operand(operand, ANY)
+        else:
+            entries += _operand(operand)
+    return entries
+
+
+def _lane(inst: Instruction, found: Registers) -> None:
+    result, source = inst.operands[0], inst.operands[1]
+    to = _BASES[result.kind] + result.index
+    base = _BASES.get(source.kind, 0)
+    if result.kind is OperandKind.SGPR and result.index in (EXEC, EXEC + 1):
+        return
+    if source.kind is OperandKind.SGPR and inst.mnemonic.startswith("v_read"):
+        found.scalars.append((to, True, [base + source.index]))
+        return
+    found.lane = (base + source.index, to)
+
+
+_BITWISE = re.compile(
+    r"s_(mov|and|or|xor|andn[12]|orn[12]|nand|nor|xnor|not|cselect|cmov)_b(32|64)"
+)
+
+
+def _scalar(inst: Instruction, effect: Effects, found: Registers) -> None:
+    name = inst.mnemonic
+    sources = numbers(effect.reads & ~EXEC_BITS)
+    if effect.kind is Kind.SMEM:
+        if sources:
+            found.uses.append(("the address was never written", [(s, ALL) for s in sources]))
+        found.scalars = [(r, True, []) for r in numbers(effect.writes)]
+        return
+    if name.startswith(("s_cbranch", "s_setpc", "s_swappc")) and sources:
+        found.uses.append(("the branch depends on a value never written", _all(sources)))
+        sources = []
+    if effect.writes & EXEC_BITS:
+        if sources:
+            found.uses.append(("EXEC gets a value that was never written", _all(sources)))
+        found.scalars = [(r, True, []) for r in numbers(effect.writes & ~EXEC_BITS)]
+        return
+    if name.startswith("s_sendmsg"):
+        return
+    if _BITWISE.fullmatch(name):
+        found.scalars = _bitwise(inst, effect)
+        return
+    found.scalars = [(r, True, sources) for r in numbers(effect.writes)]
+
+
+def _all(sources: Sequence[int]) -> list[Entry]:
+    return [(s, ALL) for s in sources]
+
+
+def _bitwise(inst: Instruction, effect: Effects) -> list[tuple[int, bool, list[int]]]:
+    """Word by word; SCC says whether any bit of the result is set."""
+    result = inst.operands[0]
+    words = 2 if inst.mnemonic.endswith("64") else 1
+    first = SGPRS + result.index
+    found = []
+    for word in range(words):
+        sources = []
+        for operand in inst.operands[1:]:
+            entries = _operand(operand)
+            if entries:
+                sources.append(entries[min(word, len(entries) - 1)][0])
+        if effect.reads >> SCC & 1:
+            sources.append(SCC)
+        if inst.mnemonic.startswith("s_cmov"):
+            sources.append(first + word)
+        found.append((first + word, False, sources))
+    if effect.writes >> SCC & 1:
+        found.append((SCC, True, [first + word for word in range(words)]))
+    return found
+
+
+def _lds(inst: Instruction, effect: Effects, found: Registers) -> None:
+    name = inst.mnemonic
+    if name.startswith(("ds_bpermute", "ds_permute")):
+        found.sources = _operand(inst.operands[1]) + _operand(inst.operands[2], ANY)
+        found.results = _operand(inst.operands[0])
+        return
+    if name.startswith("ds_swizzle"):
+        found.sources = _operand(inst.operands[1], ANY)
+        found.results = _operand(inst.operands[0])
+        return
+    found.uses.append(("the LDS address was never written", _entries(effect.address, LANES)))
+    if not name.startswith("ds_read"):  # the access check of a read defines the result
+        found.results = _entries(effect.writes, LANES)

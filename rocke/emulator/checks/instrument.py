@@ -1,0 +1,316 @@
+"""Which checking calls go before each instruction of a kernel.
+
+An :class:`Instrumentation` belongs to one kernel. Every place that can report has *slots* in the
+launch's table of findings; slots 0 to 5 belong to checks that are switched off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocke.emulator.access import Access, Level, access_of
+from rocke.emulator.checks import access_probes, layout, probes
+from rocke.emulator.checks.definedness import Entry, Registers, registers_of
+from rocke.emulator.checks.effects import Effects, Kind, effects, is_to_lds
+from rocke.emulator.checks.flow import Flow, StaticFinding
+from rocke.emulator.checks.kinds import Check
+from rocke.emulator.checks.runtime import GLOBAL_SYNC
+from rocke.emulator.instruction import EXEC, Instruction, Operand, OperandKind
+from rocke.emulator.semantics import WAVE, HelperCall, Imm, RegPtr, ScalarReg, UnknownInstruction
+from rocke.emulator.semantics.interface import Arg
+from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress
+from rocke.emulator.semantics.memory_descriptor import BufferAddress, buffer_operands
+from rocke.emulator.semantics.memory_flat import FlatAddress
+from rocke.emulator.state import vgpr
+
+_OFF = 6
+"""Slots that nobody looks at."""
+_EXEC = ScalarReg(EXEC, 64)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a finding may be reported: the check (None: only a note on the way to one), the
+    instruction's text offset, what is wrong, and the instruction that caused it, if known."""
+
+    check: Check | None
+    address: int
+    what: str
+    cause: int | None = None
+
+
+class Instrumentation:
+    """The calls of one kernel; call it with an instruction."""
+
+    def __init__(
+        self, flow: Flow, checks: frozenset[Check], found: Iterable[StaticFinding]
+    ) -> None:
+        self.arch, self.checks = flow.arch, checks
+        self.slots: list[Slot] = [Slot(None, 0, "")] * _OFF
+        self._descriptions: list[int] = [0]
+        self._known: dict[int, tuple[HelperCall, ...]] = {}
+        self._static: dict[int, list[StaticFinding]] = {}
+        for finding in found:
+            self._static.setdefault(finding.address, []).append(finding)
+        self._indexed = {
+            inst.address
+            for block in flow.program.blocks
+            if block.mode.vgpr_index
+            for inst in block.instructions
+        }
+        self._tracks = Check.UNINITIALISED in checks
+        self._marks = bool(checks & {Check.RACE, Check.UNINITIALISED, Check.WAIT, Check.BOUNDS})
+
+    @property
+    def descriptions(self) -> np.ndarray:
+        """The register lists, for ``T_DESCRIPTIONS``."""
+        return np.array(self._descriptions, dtype=np.int32)
+
+    def __call__(self, inst: Instruction) -> tuple[HelperCall, ...]:
+        """The calls before ``inst``."""
+        if inst.address not in self._known:
+            self._known[inst.address] = tuple(self._calls(inst))
+        return self._known[inst.address]
+
+    def _slot(self, check: Check, inst: Instruction, what: str) -> int:
+        """A new slot, or the unused one when the check is off."""
+        if check not in self.checks:
+            return 0
+        self.slots.append(Slot(check, inst.address, what))
+        return len(self.slots) - 1
+
+    def _slots(self, inst: Instruction, wanted: Sequence[tuple[Check | None, str]]) -> int:
+        """Consecutive slots; those of checks that are off are not looked at."""
+        for check, what in wanted:
+            used = check if check in self.checks else None
+            self.slots.append(Slot(used, inst.address, what if used or check is None else ""))
+        return len(self.slots) - len(wanted)
+
+    def _note(self, inst: Instruction, what: str) -> int:
+        self.slots.append(Slot(None, inst.address, what))
+        return len(self.slots) - 1
+
+    def _calls(self, inst: Instruction) -> list[HelperCall]:
+        effect = effects(inst, self.arch)
+        calls = []
+        for found in self._static.get(inst.address, ()):
+            self.slots.append(Slot(Check(found.check), inst.address, found.detail, found.cause))
+            slot = len(self.slots) - 1
+            calls.append(HelperCall(probes.hit(), (WAVE, _EXEC, Imm(slot, 64))))
+        calls += self._convergence(inst, effect)
+        if self._marks and effect.wait is not None:
+            counts = (Imm(n, 64) for n in effect.wait)
+            calls.append(HelperCall(probes.wait(), (WAVE, *counts)))
+        registers = registers_of(inst, effect, inst.address in self._indexed)
+        try:
+            if self._tracks:
+                for what, entries in registers.uses:
+                    calls += self._use(inst, what, entries)
+            if self._marks:
+                calls += self._memory(inst, effect)
+            if self._tracks:
+                calls += self._results(inst, effect, registers)
+        except UnknownInstruction:
+            return calls  # the translation reports it when it is reached
+        if self._marks and (effect.vm or effect.kind is Kind.LDS):
+            lds = effect.kind in (Kind.LDS, Kind.FLAT)
+            numbers = (Imm(int(lds), 64), Imm(int(effect.vm), 64))
+            calls.append(HelperCall(probes.issue(), (WAVE, *numbers)))
+        return calls
+
+    def _convergence(self, inst: Instruction, effect: Effects) -> list[HelperCall]:
+        if Check.CONVERGENCE not in self.checks:
+            return []
+        if inst.mnemonic == "s_barrier":
+            slot = self._slot(Check.CONVERGENCE, inst, "not every wave reaches the barrier")
+            return [HelperCall(probes.barrier(), (WAVE, Imm(slot, 64)))]
+        if effect.kind is Kind.MATRIX or "_tr_b" in inst.mnemonic:
+            slot = self._slot(Check.CONVERGENCE, inst, "lanes are off")
+            return [HelperCall(probes.all_lanes(), (WAVE, _EXEC, Imm(slot, 64)))]
+        return []
+
+    # Registers
+
+    def _describe(self, slot: int, lists: Iterable[Sequence[Entry]]) -> Imm:
+        at = len(self._descriptions)
+        self._descriptions.append(slot)
+        for entries in lists:
+            self._descriptions.append(len(entries))
+            self._descriptions += [r | mode << probes.MODE_SHIFT for r, mode in entries]
+        return Imm(at, 64)
+
+    def _use(self, inst: Instruction, what: str, entries: Sequence[Entry]) -> list[HelperCall]:
+        """A finding when a register is undefined in an active lane."""
+        if not entries:
+            return []
+        slot = self._slot(Check.UNINITIALISED, inst, what)
+        where = self._describe(slot, (entries, ()))
+        return [HelperCall(probes.vector(), (WAVE, _EXEC, where))]
+
+    def _results(self, inst: Instruction, effect: Effects, found: Registers) -> list[HelperCall]:
+        calls = []
+        if found.lane is not None:
+            calls += self._lane(inst, found)
+        if found.results:
+            slot = 0
+            if found.sources:
+                slot = self._note(inst, "reads a register that was never written")
+            where = self._describe(slot, (found.sources, found.results))
+            lanes: Arg = Imm((1 << 64) - 1, 64) if effect.kind is Kind.MATRIX else _EXEC
+            calls.append(HelperCall(probes.vector(), (WAVE, lanes, where)))
+        if found.scalars:
+            slot = self._note(inst, "reads a register that was never written")
+            at = len(self._descriptions)
+            self._descriptions += [slot, len(found.scalars)]
+            for result, whole, sources in found.scalars:
+                self._descriptions += [result, int(whole), len(sources), *sources]
+            calls.append(HelperCall(probes.scalar(), (WAVE, Imm(at, 64))))
+        return calls
+
+    def _lane(self, inst: Instruction, found: Registers) -> list[HelperCall]:
+        assert found.lane is not None
+        source, result = (Imm(n, 64) for n in found.lane)
+        note = Imm(self._note(inst, "reads a lane that was never written"), 64)
+        if inst.mnemonic == "v_readfirstlane_b32":
+            return [HelperCall(probes.read_first_lane(), (WAVE, _EXEC, source, result, note))]
+        lane = _lane_number(inst.operands[2])
+        if inst.mnemonic == "v_readlane_b32":
+            return [HelperCall(probes.read_lane(), (WAVE, lane, source, result, note))]
+        return [HelperCall(probes.write_lane(), (WAVE, lane, result))]
+
+    # Memory
+
+    def _memory(self, inst: Instruction, effect: Effects) -> list[HelperCall]:
+        if effect.kind is Kind.OTHER:
+            return self._cache(inst)
+        access = access_of(inst.mnemonic)
+        if access is None or access.level in (Level.SCALAR, Level.SCRATCH):
+            return []
+        if access.level is Level.LDS:
+            return self._lds(inst, access)
+        calls = []
+        if access.atomic or self._synchronising(inst):
+            what = probes.ACQUIRE * access.read | probes.RELEASE * access.write
+            calls.append(HelperCall(probes.sync(), (WAVE, Imm(what, 64))))
+        return calls + self._vmem(inst, access, effect)
+
+    def _cache(self, inst: Instruction) -> list[HelperCall]:
+        """Cache operations order memory between workgroups when they reach beyond the own one."""
+        name, flags = inst.mnemonic, inst.modifiers
+        what = 0
+        if name.startswith("buffer_wbl2") and (flags.get("sc1") or self.arch == "gfx90a"):
+            what = probes.RELEASE
+        if name.startswith(("buffer_wbinvl1", "buffer_invl2")) or (
+            name == "buffer_inv" and flags.get("sc1")
+        ):
+            what = probes.ACQUIRE
+        return [HelperCall(probes.sync(), (WAVE, Imm(what, 64)))] if what else []
+
+    def _synchronising(self, inst: Instruction) -> bool:
+        """A load or store of device scope or wider: how atomic loads and stores look."""
+        return bool(inst.modifiers.get("glc" if self.arch == "gfx90a" else "sc1"))
+
+    def _data(self, registers: int) -> tuple[int, int]:
+        """First definedness register and count of a run of registers."""
+        if not registers or not self._tracks:
+            return 0, 0
+        return (registers & -registers).bit_length() - 1, registers.bit_count()
+
+    def _lds(self, inst: Instruction, access: Access) -> list[HelperCall]:
+        operands = list(inst.operands)
+        write = access.write
+        results: list[Operand] = []
+        if "_rtn" in inst.mnemonic or not write:
+            results.append(operands.pop(0))
+        addr = operands.pop(0)
+        if addr.kind is not OperandKind.VGPR:
+            raise UnknownInstruction(inst, "LDS address")
+        flags = layout.LDS_ATOMIC if access.atomic else 0
+        unit = access.bytes * (64 if "st64" in inst.mnemonic else 1)
+        offsets = [("offset0", unit), ("offset1", unit)] if access.pair else [("offset", 1)]
+        rows = max(1, access.bytes // 4)
+        calls = []
+        for number, (key, scale) in enumerate(offsets):
+            value = inst.modifiers.get(key, 0)
+            offset = Imm((value if isinstance(value, int) else 0) * scale)
+            data = operands[number] if access.pair and write else None
+            first, count = self._lds_data(operands, results, data, number, rows, write)
+            slot = self._slots(
+                inst,
+                (
+                    (Check.RACE, "LDS"),
+                    (Check.WAIT, "LDS data of a direct copy"),
+                    (None, "reads LDS bytes that were never written"),
+                ),
+            )
+            head = access_probes.common(slot, flags, first, count)
+            tail: list[Arg] = [RegPtr(vgpr(addr.index)), offset]
+            calls.append(access_probes.lds_access(access.bytes, write, head, tail))
+        return calls
+
+    def _lds_data(
+        self,
+        operands: Sequence[Operand],
+        results: Sequence[Operand],
+        data: Operand | None,
+        number: int,
+        rows: int,
+        write: bool,
+    ) -> tuple[int, int]:
+        if not self._tracks:
+            return 0, 0
+        if not write:
+            base = 256 if results[0].kind is OperandKind.AGPR else 0
+            count = results[0].count if results[0].count < 2 * rows else rows
+            return base + results[0].index + number * rows, count
+        source = data or (operands[0] if operands else None)
+        if source is None:
+            return 0, 0
+        base = 256 if source.kind is OperandKind.AGPR else 0
+        return base + source.index, source.count
+
+    def _vmem(self, inst: Instruction, access: Access, effect: Effects) -> list[HelperCall]:
+        address = _address(inst)
+        sync = access.atomic or self._synchronising(inst)
+        wanted: list[tuple[Check | None, str]] = [
+            (Check.RACE, "global memory"),
+            (Check.BOUNDS, "outside the allocation of the base pointer"),
+            (Check.UNINITIALISED, "stores a value that was never written"),
+        ]
+        if effect.to_lds:
+            wanted += [(Check.RACE, "LDS"), (Check.WAIT, "LDS data of a direct copy"), (None, "")]
+        slot = self._slots(inst, wanted)
+        first, count = self._data(effect.data) if access.write else (0, 0)
+        head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, first, count)
+        if effect.to_lds:
+            name = inst.mnemonic.split("_load_")[1].removeprefix("lds_")
+            rows = LOADS[name].rows
+            return list(access_probes.direct_copy(address, access.bytes, rows, head))
+        return [access_probes.global_access(address, access.bytes, access.read, access.write, head)]
+
+
+def _lane_number(operand: Operand) -> Arg:
+    """A lane select; only its low six bits count."""
+    if operand.kind is OperandKind.SGPR:
+        return ScalarReg(operand.index, 64)
+    return Imm(operand.value & 63, 64)
+
+
+def _address(inst: Instruction) -> Address:
+    """The address operands of a buffer, global or flat instruction."""
+    operands = list(inst.operands)
+    to_lds = is_to_lds(inst)
+    if inst.mnemonic.startswith("buffer_"):
+        _, vaddr, resource, soffset = buffer_operands(inst, not to_lds)
+        return BufferAddress(inst, vaddr, resource, soffset)
+    atomic = "_atomic_" in inst.mnemonic
+    returns = bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))
+    if ("_load_" in inst.mnemonic and not to_lds) or (atomic and returns):
+        operands.pop(0)
+    vaddr = operands.pop(0)
+    if inst.mnemonic.startswith("flat_"):
+        return FlatAddress(inst, vaddr)
+    return GlobalAddress(inst, vaddr, operands[-1])

@@ -1,0 +1,235 @@
+"""The checks of one kernel, and of one launch of it: what the device holds and asks."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rocke.emulator import state
+from rocke.emulator.blocks import Program
+from rocke.emulator.checks import layout as at
+from rocke.emulator.checks.effects import REGISTERS, SGPRS
+from rocke.emulator.checks.findings import Finding
+from rocke.emulator.checks.flow import control_flow
+from rocke.emulator.checks.hazards import find_hazards
+from rocke.emulator.checks.instrument import Instrumentation, Slot
+from rocke.emulator.checks.kinds import Check
+from rocke.emulator.checks.probes import FULL
+from rocke.emulator.checks.waits import find_missing_waits
+from rocke.emulator.instruction import FLAT_SCRATCH, M0, VCC
+from rocke.emulator.memory import Range
+from rocke.emulator.runtime_ir import T_CHECKS, T_WAVES
+
+_FIELDS = at.FINDING_BYTES // 8
+_ALL_LANES = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def instrument(program: Program, arch: str, checks: frozenset[Check]) -> Instrumentation:
+    """Look at the code of a kernel and prepare the calls that its checked translation makes."""
+    flow = control_flow(program, arch)
+    found = []
+    if Check.WAIT in checks:
+        found += find_missing_waits(flow)
+    if Check.HAZARD in checks:
+        found += find_hazards(flow)
+    return Instrumentation(flow, checks, found)
+
+
+@dataclass(frozen=True)
+class Place:
+    """How a report shows an instruction."""
+
+    text: Callable[[int], str]
+    source: Callable[[int], str]
+    grid: tuple[int, int, int]
+
+    def workgroup(self, number: int) -> tuple[int, int, int]:
+        """The coordinates of a workgroup."""
+        x, y, _ = self.grid
+        return number % x, number // x % y, number // (x * y)
+
+
+class LaunchChecks:
+    """Memory of the checks for one launch.
+
+    ``buffers`` are the allocations; those that may be written get marks (six bytes a byte, of which
+    only touched pages cost memory).
+    """
+
+    def __init__(
+        self,
+        code: Instrumentation,
+        *,
+        workgroups: int,
+        lds: int,
+        seed: int,
+        scalars: Iterable[int],
+        buffers: Sequence[Range],
+    ) -> None:
+        self.code, self.lds, self.seed = code, lds, seed
+        self._findings = np.zeros((len(code.slots), _FIELDS), dtype=np.uint64)
+        self._clock = np.zeros(1, dtype=np.uint64)
+        self._released = np.zeros(workgroups, dtype=np.uint8)
+        self._descriptions = code.descriptions
+        self._initial = initial_registers(scalars)
+        self._marks: list[tuple[Range, np.ndarray]] = []
+        self._directory = self._make_directory(merged(buffers))
+        self._threads: list[np.ndarray] = []
+        self._lds: list[np.ndarray] = []
+
+    def _make_directory(self, ranges: Sequence[Range]) -> np.ndarray:
+        table = np.zeros((len(ranges) + 1, 4), dtype=np.uint64)
+        first = np.zeros(at.DIRECTORY_ENTRIES // 8, dtype=np.uint64)
+        first[0] = len(ranges)
+        for row, range_ in zip(table, ranges, strict=False):
+            writes = reads = 0
+            if range_.writable:
+                cells = (range_.hi + 3) // 4 - range_.lo // 4
+                for size in (8 * cells, 16 * cells):
+                    marks = np.frombuffer(mmap.mmap(-1, size), dtype=np.uint64)
+                    self._marks.append((range_, marks))
+                writes, reads = (m.ctypes.data for _, m in self._marks[-2:])
+            row[:] = (range_.lo, range_.hi, writes, reads)
+        return np.concatenate([first, table.reshape(-1)])
+
+    def attach(self, thread: np.ndarray, waves: int) -> None:
+        """Prepare the record of a host thread (see :mod:`rocke.emulator.runtime_ir`)."""
+        marks = np.zeros((2, max(1, self.lds) + 16), dtype=np.uint32)
+        block = np.zeros(at.THREAD_BYTES // 8, dtype=np.uint64)
+        for field, value in {
+            at.T_INITIAL: self._initial.ctypes.data,
+            at.T_FINDINGS: self._findings.ctypes.data,
+            at.T_DESCRIPTIONS: self._descriptions.ctypes.data,
+            at.T_LDS_WRITES: marks[0].ctypes.data,
+            at.T_LDS_READS: marks[1].ctypes.data,
+            at.T_LDS_BYTES: self.lds,
+            at.T_SEED: self.seed,
+            at.T_DIRECTORY: self._directory.ctypes.data,
+            at.T_CLOCK: self._clock.ctypes.data,
+            at.T_RELEASED: self._released.ctypes.data,
+            at.T_WAVES: int(thread[T_WAVES // 8]),
+            at.T_WAVE_COUNT: waves,
+        }.items():
+            block[field // 8] = value
+        self._threads.append(block)
+        self._lds.append(marks)
+        thread[T_CHECKS // 8] = block.ctypes.data
+
+    def written(self, low: int, high: int) -> np.ndarray:
+        """Whether each byte of ``[low, high)`` was written in this launch."""
+        found = np.zeros(high - low, dtype=bool)
+        for range_, marks in self._marks[::2]:
+            begin, end = max(low, range_.lo), min(high, range_.hi)
+            if begin < end:
+                base = range_.lo // 4 * 4
+                cells = marks[(begin - base) // 4 : (end - base + 3) // 4]
+                nibbles = (cells >> np.uint64(at.CELL_WRITTEN)) & np.uint64(15)
+                bits = (nibbles[:, None] >> np.arange(4, dtype=np.uint64)) & np.uint64(1)
+                start = (begin - base) % 4
+                found[begin - low : end - low] = bits.reshape(-1)[start : start + end - begin] != 0
+        return found
+
+    def findings(self, kernel: str, place: Place) -> list[Finding]:
+        """What the launch found, in the order in which it happened first."""
+        hits = np.flatnonzero(self._findings[:, at.F_COUNT // 8])
+        rows = sorted(hits.tolist(), key=lambda i: int(self._findings[i, at.F_ORDER // 8]))
+        notes = [i for i in rows if self.code.slots[i].check is None and self.code.slots[i].what]
+        found = []
+        for number in rows:
+            slot = self.code.slots[number]
+            if slot.check is not None:
+                found.append(self._finding(kernel, slot, self._findings[number], place, notes))
+        return found
+
+    def _finding(
+        self,
+        kernel: str,
+        slot: Slot,
+        record: np.ndarray,
+        place: Place,
+        notes: Sequence[int],
+    ) -> Finding:
+        assert slot.check is not None
+        lanes = int(record[at.F_LANES // 8])
+        cause = slot.cause
+        text = f"{cause:#x}: {place.text(cause)}" if cause is not None else ""
+        if slot.check is Check.UNINITIALISED:
+            text = self._origin(record, slot, place, notes)
+        return Finding(
+            check=slot.check,
+            kernel=kernel,
+            detail=self._detail(slot, record, place),
+            instruction=place.text(slot.address),
+            address=slot.address,
+            source=place.source(slot.address),
+            workgroup=place.workgroup(int(record[at.F_GROUP // 8])),
+            wave=int(record[at.F_WAVE // 8]),
+            lanes=tuple(i for i in range(state.LANES) if lanes >> i & 1),
+            count=int(record[at.F_COUNT // 8]),
+            cause=text,
+        )
+
+    def _origin(self, record: np.ndarray, slot: Slot, place: Place, notes: Sequence[int]) -> str:
+        """The first instruction of the same wave that read something undefined."""
+        same = (at.F_GROUP // 8, at.F_WAVE // 8)
+        for number in notes:
+            note, row = self.code.slots[number], self._findings[number]
+            earlier = row[at.F_ORDER // 8] < record[at.F_ORDER // 8]
+            if earlier and all(row[i] == record[i] for i in same) and note.address != slot.address:
+                return f"{note.address:#x}: {place.text(note.address)} {note.what}"
+        return ""
+
+    def _detail(self, slot: Slot, record: np.ndarray, place: Place) -> str:
+        address, other = int(record[at.F_ADDRESS // 8]), int(record[at.F_OTHER // 8])
+        if slot.check is Check.RACE:
+            return _race_text(slot.what, address, other, place)
+        if slot.check is Check.WAIT and slot.cause is None:
+            return f"{slot.what}: byte {address:#x} is used before the copy was waited for"
+        if slot.check is Check.BOUNDS:
+            return f"{slot.what}: {address:#x}, the base is {other:#x}"
+        if slot.check is Check.CONVERGENCE and slot.what.startswith("not"):
+            return f"{slot.what}: wave {other} has ended"
+        return slot.what
+
+
+def _race_text(what: str, address: int, other: int, place: Place) -> str:
+    verb = {
+        at.READ_AFTER_WRITE: "reads what {} wrote",
+        at.WRITE_AFTER_WRITE: "writes what {} wrote",
+        at.WRITE_AFTER_READ: "writes what {} read",
+    }[other & 3]
+    if other & at.OTHER_IS_GROUP:
+        who = f"workgroup {place.workgroup(other >> at.OTHER_GROUP)}"
+        reason = "without atomics between"
+    else:
+        who = f"wave {other >> at.OTHER_WAVE & 255}"
+        reason = "with no barrier (and wait before it) between"
+    kind = f"LDS byte {address:#x}" if what == "LDS" else f"global address {address:#x}"
+    return f"{verb.format(who)}, {reason}: {kind}"
+
+
+def initial_registers(scalars: Iterable[int]) -> np.ndarray:
+    """Definedness of a wave's registers at its start: v0, the given and the special SGPRs."""
+    found = np.zeros(REGISTERS, dtype=np.uint64)
+    found[0] = _ALL_LANES
+    # VCC and M0 have no value at the start; trap registers, EXEC, FLAT_SCRATCH and others have.
+    special = [n for n in range(FLAT_SCRATCH, 128) if n not in (VCC, VCC + 1, M0)]
+    for number in (*scalars, *special):
+        found[SGPRS + number] = FULL
+    return found
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The ranges, those that overlap joined, by address."""
+    found: list[Range] = []
+    for range_ in sorted(r for r in ranges if r.hi > r.lo):
+        if found and range_.lo < found[-1].hi:
+            last = found[-1]
+            writable = last.writable or range_.writable
+            found[-1] = Range(last.lo, max(last.hi, range_.hi), writable, last.what)
+        else:
+            found.append(range_)
+    return found
