@@ -123,9 +123,13 @@ def _inferred(context: mlir_ir.Context, value: Any) -> mlir_ir.Attribute:
     if isinstance(value, bool):
         return mlir_ir.BoolAttr.get(value, context=context)
     if isinstance(value, int):
-        return mlir_ir.IntegerAttr.get(mlir_ir.IntegerType.get_signless(64, context), value)
+        if not -(1 << 63) <= value < 1 << 64:
+            raise AttributeMismatch(f"an integer that fits i64, got {value}")
+        signed = value - (1 << 64) if value >= 1 << 63 else value
+        return mlir_ir.IntegerAttr.get(mlir_ir.IntegerType.get_signless(64, context), signed)
     if isinstance(value, float):
-        return mlir_ir.FloatAttr.get(mlir_ir.F64Type.get(context), value)
+        place = mlir_ir.Location.unknown(context)
+        return mlir_ir.FloatAttr.get(mlir_ir.F64Type.get(context), value, place)
     if isinstance(value, str):
         return mlir_ir.StringAttr.get(value, context=context)
     if isinstance(value, Type):

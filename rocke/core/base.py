@@ -42,6 +42,11 @@ class BuilderBase:
                 "a kernel name is letters, digits, '_', '.', '$' and starts with a letter or '_'; "
                 f"got {kernel_name!r} (at {source_place()})"
             )
+        if kernel_name.startswith("llvm."):
+            raise IRError(
+                "a kernel name may not start with 'llvm.', where LLVM keeps its own functions; "
+                f"got {kernel_name!r} (at {source_place()})"
+            )
         self._context = mlir_ir.Context()
         self._context.enable_multithreading(False)
         self._types: dict[Type, mlir_ir.Type] = {}
@@ -329,6 +334,10 @@ class BuilderBase:
         """
         if not self._context.is_registered_operation(name):
             self._fail(name, "there is no such MLIR operation")
+        if isinstance(result_types, Type) or isinstance(operands, Value):
+            self._fail(
+                name, "operands and result_types are lists: put brackets around a single one"
+            )
         for type_ in result_types:
             if not isinstance(type_, Type):
                 self._fail(name, f"expected a type in result_types, got {type_!r}")
@@ -351,6 +360,8 @@ class BuilderBase:
         declared = declared_attributes(name)
         made: dict[str, mlir_ir.Attribute] = {}
         for key, value in given.items():
+            if not isinstance(key, str) or not key:
+                self._fail(name, f"attribute {key!r}: expected a name")
             if declared and key not in declared and "." not in key:
                 known = ", ".join(declared)
                 self._fail(name, f"it declares no attribute {key!r}; it has: {known}")

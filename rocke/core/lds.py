@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ _COPY_TARGETS: dict[int, tuple[str, ...]] = {
 """Bytes a lane of a direct-to-LDS copy -> targets that have it."""
 
 Index = Operand | Sequence[Operand]
+_NO_SYMBOL = re.compile(r"[^A-Za-z0-9_.$]")
 
 
 class Lds(GlobalMemory):
@@ -48,7 +50,9 @@ class Lds(GlobalMemory):
         except (TypeError, ValueError) as error:
             self._fail(op, str(error))
         self._smem_count += 1
-        symbol = f"{self.kernel.name}.{name_hint}.{self._smem_count}"
+        # Any text is a hint, but symbols are written into the text of attributes.
+        hint = _NO_SYMBOL.sub("_", str(name_hint))
+        symbol = f"{self.kernel.name}.{hint}.{self._smem_count}"
         elements = array.bytes // type.bytes
         made = mlir_ir.Operation.create(
             "llvm.mlir.global",
@@ -68,7 +72,7 @@ class Lds(GlobalMemory):
             "llvm.mlir.addressof",
             results=[self._type(array)],
             attributes={"global_name": self._attr(f'@"{symbol}"')},
-            loc=self._location(name_hint),
+            loc=self._location(hint),
             ip=mlir_ir.InsertionPoint.at_block_begin(self._entry),
         )
         self._operations += 2

@@ -37,7 +37,8 @@ def _kind_and_name(module: str, path: str) -> tuple[int, str]:
         return _KERNEL, stable
     if module.startswith("rocke."):
         return _PACKAGE, stable
-    return _OUTSIDE, os.path.basename(path)
+    # A name that is not UTF-8 reaches Python with stand-ins that MLIR's text cannot hold.
+    return _OUTSIDE, os.path.basename(path).encode(errors="replace").decode()
 
 
 def source_location() -> tuple[str, int]:

@@ -174,6 +174,22 @@ BAD = {
         *(lambda b, p: b._op("arith.constant", (), [I8], {"value": 1, "ity": "i16"}),),
         *("arith.constant", "i8", "i16"),
     ),
+    "open door integer": (
+        *(lambda b, p: b._op("rocdl.s.barrier", attrs={"a.b": 1 << 64}), "rocdl.s.barrier"),
+        *("fits i64", "18446744073709551616"),
+    ),
+    "open door nameless attribute": (
+        *(lambda b, p: b._op("rocdl.s.barrier", attrs={"": 1}), "rocdl.s.barrier"),
+        *("a name", "''"),
+    ),
+    "open door single result type": (
+        *(lambda b, p: b._op("arith.addi", [p.i, p.i], I32), "arith.addi"),
+        *("brackets", ""),
+    ),
+    "open door single operand": (
+        *(lambda b, p: b._op("math.absf", p.x, [F32]), "math.absf"),
+        *("brackets", ""),
+    ),
     "open door control flow": (lambda b, p: b._op("scf.yield"), "scf.yield", "ret", ""),
     "open door result": (
         *(lambda b, p: b._op("rocdl.s.barrier").result, "rocdl.s.barrier"),
@@ -389,7 +405,7 @@ def test_an_unregistered_result_type_is_named():
         b._op("arith.constant", (), [MlirType("no_such_type<")], {"value": 1})
 
 
-@pytest.mark.parametrize("name", ["", "1st", "a b", None])
+@pytest.mark.parametrize("name", ["", "1st", "a b", None, "llvm.memcpy"])
 def test_kernel_names_are_identifiers(name):
     with pytest.raises(IRError, match="kernel name"):
         IRBuilder(name)

@@ -103,3 +103,10 @@ def test_name_hints_name_the_ssa_values():
     b._op("llvm.mlir.undef", result_types=[F32], result_name_hint="nothing")
     b.ret()
     assert "%nothing = llvm.mlir.undef : f32" in b.kernel.mlir
+
+
+def test_a_file_name_that_is_not_text_is_written_with_stand_ins():
+    body = module("k", KERNEL, "/some/folder/caf\udce9.py").body
+    b = IRBuilder("k")
+    body(b, b.param("o", ptr(F32)), lambda b, x: x)
+    assert '"caf?.py":' in b.kernel.mlir

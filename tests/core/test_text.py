@@ -156,3 +156,17 @@ def test_static_for_leaves_no_loop(mlir_opt):
     assert list(b.static_for(3, 0, -1)) == [3, 2, 1]
     b.ret()
     assert body(mlir_opt(b.kernel.mlir)) == []
+
+
+def test_any_text_is_a_name_hint_or_a_note(mlir_opt):
+    b = IRBuilder("k")
+    array = b.smem_alloc(F32, [4], name_hint='my "tile" = é\0')
+    b.smem_store_vN(array, [b.thread_id_x()], b.const_f32(1.0), 1)
+    notes = {"a.text": 'say "é"\n', "a.list": [1, 2.5, "x", [True, F32]], "a.whole": (1 << 64) - 1}
+    b._op("rocdl.s.barrier", attrs=notes)
+    b.ret()
+    text = mlir_opt(b.kernel.mlir)
+    assert "@k.my__tile______.1(" in text
+    assert r"a.list = [1, 2.500000e+00, " in text
+    assert r'a.text = "say \22\C3\A9\22\0A"' in text
+    assert "a.whole = -1 : i64" in text
