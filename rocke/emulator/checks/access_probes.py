@@ -7,6 +7,7 @@ see the same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rocke.emulator import state
 from rocke.emulator.checks import layout as at
@@ -14,7 +15,7 @@ from rocke.emulator.checks.code import Code, Num
 from rocke.emulator.checks.probes import helper
 from rocke.emulator.checks.runtime import GLOBAL_READ, GLOBAL_SYNC, GLOBAL_WRITE
 from rocke.emulator.instruction import EXEC, M0
-from rocke.emulator.semantics import WAVE, Helper, HelperCall, Imm, ScalarReg
+from rocke.emulator.semantics import WAVE, Helper, HelperCall, Imm, RegPtr, ScalarReg
 from rocke.emulator.semantics.interface import Arg
 from rocke.emulator.semantics.memory_address import Address, GlobalAddress
 from rocke.emulator.semantics.memory_descriptor import BufferAddress
@@ -22,13 +23,35 @@ from rocke.emulator.semantics.memory_flat import FlatAddress
 from rocke.emulator.semantics.memory_lanes import ADDRESSES, INTS
 from rocke.emulator.semantics.memory_lds import lds_bytes
 
+FLAT_LDS_SLOTS = 3
+"""Slots of an access to LDS by a flat or copying instruction come so much later."""
 _HELPERS: dict[str, Helper] = {}
-_COMMON = [("i64", "exec"), ("i64", "slot"), ("i64", "flags"), ("i64", "first"), ("i64", "count")]
+_COMMON = [
+    *(("i64", name) for name in ("exec", "slot", "flags", "first", "count", "skip")),
+    ("ptr", "data"),
+]
 
 
-def common(slot: int, flags: int, first: int, count: int) -> list[Arg]:
-    """The leading arguments: EXEC, finding slot, flags and the data's definedness registers."""
-    return [WAVE, ScalarReg(EXEC, 64), *(Imm(v, 64) for v in (slot, flags, first, count))]
+@dataclass(frozen=True)
+class Data:
+    """Data registers of an access: the definedness numbers of ``count`` of them from ``first`` on,
+    and of a plain store the offset of their contents in the wave (0: not known), of which ``skip``
+    bytes come before the data."""
+
+    first: int = 0
+    count: int = 0
+    contents: int | None = None
+    skip: int = 0
+
+
+def common(slot: int, flags: int, data: Data) -> list[Arg]:
+    """The leading arguments: EXEC, finding slot, flags and the data registers.
+
+    Contents that are not known are told by an odd ``skip``.
+    """
+    skip = 1 if data.contents is None else data.skip
+    numbers = (slot, flags, data.first, data.count, skip)
+    return [WAVE, ScalarReg(EXEC, 64), *(Imm(v, 64) for v in numbers), RegPtr(data.contents or 0)]
 
 
 def _code(name: str, parameters: Sequence[tuple[str, str]]) -> Code:
@@ -68,7 +91,16 @@ def _lds(c: Code, bytes_: str, lanes: Num, size: int, write: bool, defined: Num 
         ("ptr", "%wave"),
         ("ptr", array),
         *(("i64", v) for v in (lanes, c.param("slot"), c.param("flags"), defined)),
+        *_contents(c),
     )
+
+
+def _contents(c: Code, row: int = 0) -> tuple[tuple[str, str], tuple[str, Num]]:
+    """The arguments ``data`` and ``skip`` of the runtime functions, from register ``row`` on."""
+    skip = c.param("skip")
+    known = c.address(c.at("%data", row * state.ROW_BYTES))
+    pointer = c.pointer(c.select((skip & 1).equals(0), known, 0))
+    return ("ptr", pointer), ("i64", skip)
 
 
 def lds_access(size: int, write: bool, head: list[Arg], tail: list[Arg]) -> HelperCall:
@@ -118,7 +150,15 @@ def _each_address(c: Code, address: Address, size: int, flags: Num, write: bool)
     return lanes
 
 
-def _global(c: Code, addresses: str, lanes: Num, size: int, flags: Num, base: Num | int) -> None:
+def _global(
+    c: Code,
+    addresses: str,
+    lanes: Num,
+    size: int,
+    flags: Num,
+    base: Num | int,
+    row: int = 0,
+) -> None:
     array = c.new(f"alloca {ADDRESSES}, align 64")
     c.store(ADDRESSES, addresses, array, align=64)
     c.invoke(
@@ -127,6 +167,7 @@ def _global(c: Code, addresses: str, lanes: Num, size: int, flags: Num, base: Nu
         ("ptr", "%wave"),
         ("ptr", array),
         *(("i64", v) for v in (lanes, Num(c, str(size)), flags, c.param("slot"), base)),
+        *_contents(c, row),
     )
 
 
@@ -149,13 +190,14 @@ def _flat(c: Code, address: FlatAddress, lanes: Num, size: int, flags: Num, writ
         array = c.new(f"alloca {INTS}, align 64")
         c.store(INTS, bytes_, array, align=64)
         kind = "write" if write else "read"
-        values = (inside, c.param("slot"), marks, -1)
+        values = (inside, c.param("slot") + FLAT_LDS_SLOTS, marks, Num(c, "-1"))
         c.invoke(
             "i64",
             f"rk_check_lds_{kind}_{size}",
             ("ptr", "%wave"),
             ("ptr", array),
             *(("i64", v) for v in values),
+            *_contents(c),
         )
     return elsewhere
 
@@ -172,7 +214,7 @@ def _buffer(c: Code, address: BufferAddress, size: int, flags: Num) -> Num:
             here = c.new(f"add {ADDRESSES} {offsets}, splat (i64 {4 * row})")
         addresses, good = address.component(c, d, index, here, min(size, 4))
         lanes = global_ & Num(c, good)
-        _global(c, addresses, lanes, min(size, 4), flags, Num(c, d.base))
+        _global(c, addresses, lanes, min(size, 4), flags, Num(c, d.base), row)
         used = used | lanes
     return used
 
@@ -193,7 +235,7 @@ def direct_copy(address: Address, size: int, rows: int, head: list[Arg]) -> tupl
     offset = next(
         a for (_, n), a in zip(address.params, address.args, strict=True) if n == "offset"
     )
-    wave, exec_, slot, _, first, count = head
+    wave, exec_, slot, _, *registers = head
     assert isinstance(slot, Imm)
-    marked = (wave, exec_, Imm(slot.value + 3, 64), Imm(at.LDS_COPY, 64), first, count)
+    marked = (wave, exec_, Imm(slot.value + FLAT_LDS_SLOTS, 64), Imm(at.LDS_COPY, 64), *registers)
     return read, HelperCall(_HELPERS[name], (*marked, ScalarReg(M0), offset))

@@ -35,14 +35,13 @@ _INDEX_REACH = 64
 class Registers:
     """What one instruction does with definedness.
 
-    ``uses``: what is wrong when an entry is undefined. ``sources`` and ``results``: results are
-    defined in the lanes in which all sources are. ``scalars``: (result, whole, sources), see
+    ``uses``: what is wrong when an entry is undefined. ``moves``: (sources, results), the results
+    are defined in the lanes in which all sources are. ``scalars``: (result, whole, sources), see
     :func:`rocke.emulator.checks.probes.scalar`. ``lane``: (source, result) of a lane move.
     """
 
     uses: list[tuple[str, list[Entry]]] = field(default_factory=list)
-    sources: list[Entry] = field(default_factory=list)
-    results: list[Entry] = field(default_factory=list)
+    moves: list[tuple[list[Entry], list[Entry]]] = field(default_factory=list)
     scalars: list[tuple[int, bool, list[int]]] = field(default_factory=list)
     lane: tuple[int, int] | None = None
 
@@ -55,8 +54,8 @@ def registers_of(inst: Instruction, effect: Effects, indexed: bool) -> Registers
         _vector(inst, effect, found, indexed)
     elif kind is Kind.MATRIX:
         assert effect.matrix is not None
-        found.sources = _entries(effect.matrix.ab, ANY) + _entries(effect.matrix.c, LANES)
-        found.results = _entries(effect.writes, LANES)
+        sources = _entries(effect.matrix.ab, ANY) + _entries(effect.matrix.c, LANES)
+        found.moves.append((sources, _entries(effect.writes, LANES)))
     elif kind in (Kind.SCALAR, Kind.SMEM):
         _scalar(inst, effect, found)
     elif kind is Kind.LDS:
@@ -65,7 +64,7 @@ def registers_of(inst: Instruction, effect: Effects, indexed: bool) -> Registers
         scalars = effect.reads & ~VECTOR_BITS & ~EXEC_BITS
         address = _entries(effect.address & VECTOR_BITS, LANES) + _entries(scalars, ALL)
         found.uses.append(("the address was never written", address))
-        found.results = _entries(effect.writes, LANES)
+        found.moves.append(([], _entries(effect.writes, LANES)))
     return found
 
 
@@ -103,40 +102,54 @@ _TWO_RESULTS = re.compile(r"v_(\w+_co_u32|div_scale_f\d+|mad_[iu]64_[iu]32)")
 _ADDS_TO_RESULT = re.compile(r"v_(fmac|mac|dot\w*c|pk_fmac)_\w+")
 
 
+_LOW_FROM_LOW = re.compile(r"v_(mad_[iu]64_[iu]32|lshl_add_u64|lshlrev_b64)")
+"""The low half of the result does not depend on the high halves of the sources, which compilers
+leave undefined when they need 32 bits."""
+
+
 def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool) -> None:
     name, operands = inst.mnemonic, inst.operands
     if not operands:
         return
     if "swap" in name:
         entries = [e for o in operands for e in _operand(o, ANY)]
-        found.sources, found.results = entries, [(r, LANES) for r, _ in entries]
+        found.moves.append((entries, [(r, LANES) for r, _ in entries]))
         return
     if name in ("v_readfirstlane_b32", "v_readlane_b32", "v_writelane_b32"):
         _lane(inst, found)
         return
     results = 2 if _TWO_RESULTS.fullmatch(name) else 1
     if indexed:
-        found.results = [
+        reached = [
             (r, LANES)
             for o in operands[:results]
             for first, _ in _operand(o)
             for r in range(first, min(first + _INDEX_REACH, 256))
         ]
+        found.moves.append(([], reached))
         return
-    found.sources = _vector_sources(inst, operands[results:])
+    sources = _vector_sources(inst, operands[results:])
     if _ADDS_TO_RESULT.fullmatch(name):
-        found.sources += _operand(operands[0])
+        sources += _operand(operands[0])
     if name.startswith("v_div_fmas"):
-        found.sources.append((SGPRS + VCC, MASK))
-    for operand in operands[:results]:
-        found.results += _operand(operand, MASK)
+        sources.append((SGPRS + VCC, MASK))
+    written = [e for operand in operands[:results] for e in _operand(operand, MASK)]
+    if _LOW_FROM_LOW.fullmatch(name):
+        low = [e for o in operands[results:] for e in _operand(o)[: 1 if o.count == 2 else None]]
+        found.moves.append((low, written[:1]))
+        written = written[1:]
+    found.moves.append((sources, written))
     if name.startswith("v_cmpx"):
-        found.uses.append(("EXEC gets a value that was never written", found.sources))
+        found.uses.append(("EXEC gets a value that was never written", sources))
 
 
 def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry]:
     entries: list[Entry] = []
     for i, operand in enumerate(sources):
+        halves = _packed_halves(inst, i)
+        if halves is not None and operand.count == 2:
+            entries += [e for n, e in enumerate(_operand(operand)) if n in halves]
+            continue
         mask = bool(_MASK_SOURCE.fullmatch(inst.mnemonic)) and i == len(sources) - 1
         if mask and operand.kind is OperandKind.SGPR:
             entries += _operand(operand, MASK)
@@ -145,6 +158,22 @@ def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry
         else:
             entries += _operand(operand)
     return entries
+
+
+_PACKED_32 = ("v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32")
+
+
+def _packed_halves(inst: Instruction, source: int) -> set[int] | None:
+    """Which registers of a pair the operand selects of a packed 32-bit instruction name."""
+    low, high = inst.modifiers.get("op_sel", ()), inst.modifiers.get("op_sel_hi", ())
+    if not isinstance(low, tuple) or not isinstance(high, tuple):
+        return None
+    first = low[source] if source < len(low) else 0
+    if inst.mnemonic == "v_pk_mov_b32":
+        return {first}
+    if inst.mnemonic in _PACKED_32:
+        return {first, high[source] if source < len(high) else 1}
+    return None
 
 
 def _lane(inst: Instruction, found: Registers) -> None:
@@ -217,13 +246,12 @@ def _bitwise(inst: Instruction, effect: Effects) -> list[tuple[int, bool, list[i
 def _lds(inst: Instruction, effect: Effects, found: Registers) -> None:
     name = inst.mnemonic
     if name.startswith(("ds_bpermute", "ds_permute")):
-        found.sources = _operand(inst.operands[1]) + _operand(inst.operands[2], ANY)
-        found.results = _operand(inst.operands[0])
+        sources = _operand(inst.operands[1]) + _operand(inst.operands[2], ANY)
+        found.moves.append((sources, _operand(inst.operands[0])))
         return
     if name.startswith("ds_swizzle"):
-        found.sources = _operand(inst.operands[1], ANY)
-        found.results = _operand(inst.operands[0])
+        found.moves.append((_operand(inst.operands[1], ANY), _operand(inst.operands[0])))
         return
     found.uses.append(("the LDS address was never written", _entries(effect.address, LANES)))
     if not name.startswith("ds_read"):  # the access check of a read defines the result
-        found.results = _entries(effect.writes, LANES)
+        found.moves.append(([], _entries(effect.writes, LANES)))

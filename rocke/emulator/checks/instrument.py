@@ -13,6 +13,7 @@ import numpy as np
 
 from rocke.emulator.access import Access, Level, access_of
 from rocke.emulator.checks import access_probes, layout, probes
+from rocke.emulator.checks.access_probes import Data
 from rocke.emulator.checks.definedness import Entry, Registers, registers_of
 from rocke.emulator.checks.effects import Effects, Kind, effects, is_to_lds
 from rocke.emulator.checks.flow import Flow, StaticFinding
@@ -24,6 +25,7 @@ from rocke.emulator.semantics.interface import Arg
 from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress
 from rocke.emulator.semantics.memory_descriptor import BufferAddress, buffer_operands
 from rocke.emulator.semantics.memory_flat import FlatAddress
+from rocke.emulator.semantics.operands import register_pointer
 from rocke.emulator.state import vgpr
 
 _OFF = 6
@@ -154,19 +156,21 @@ class Instrumentation:
         calls = []
         if found.lane is not None:
             calls += self._lane(inst, found)
-        if found.results:
+        for sources, results in found.moves:
+            if not results:
+                continue
             slot = 0
-            if found.sources:
+            if sources:
                 slot = self._note(inst, "reads a register that was never written")
-            where = self._describe(slot, (found.sources, found.results))
+            where = self._describe(slot, (sources, results))
             lanes: Arg = Imm((1 << 64) - 1, 64) if effect.kind is Kind.MATRIX else _EXEC
             calls.append(HelperCall(probes.vector(), (WAVE, lanes, where)))
         if found.scalars:
             slot = self._note(inst, "reads a register that was never written")
             at = len(self._descriptions)
             self._descriptions += [slot, len(found.scalars)]
-            for result, whole, sources in found.scalars:
-                self._descriptions += [result, int(whole), len(sources), *sources]
+            for result, whole, parts in found.scalars:
+                self._descriptions += [result, int(whole), len(parts), *parts]
             calls.append(HelperCall(probes.scalar(), (WAVE, Imm(at, 64))))
         return calls
 
@@ -213,11 +217,17 @@ class Instrumentation:
         """A load or store of device scope or wider: how atomic loads and stores look."""
         return bool(inst.modifiers.get("glc" if self.arch == "gfx90a" else "sc1"))
 
-    def _data(self, registers: int) -> tuple[int, int]:
-        """First definedness register and count of a run of registers."""
-        if not registers or not self._tracks:
-            return 0, 0
-        return (registers & -registers).bit_length() - 1, registers.bit_count()
+    def _data(self, inst: Instruction, operand: Operand | None, access: Access) -> Data:
+        """The data of a store or atomic, for definedness and for comparing it with memory."""
+        if operand is None or operand.kind not in (OperandKind.VGPR, OperandKind.AGPR):
+            return Data()
+        base = 256 if operand.kind is OperandKind.AGPR else 0
+        count = operand.count if self._tracks else 0
+        if access.atomic:
+            return Data(base + operand.index, count)
+        skip = 2 if inst.mnemonic.endswith("_hi") else 0
+        contents = register_pointer(inst, operand).offset
+        return Data(base + operand.index, count, contents, skip)
 
     def _lds(self, inst: Instruction, access: Access) -> list[HelperCall]:
         operands = list(inst.operands)
@@ -236,8 +246,12 @@ class Instrumentation:
         for number, (key, scale) in enumerate(offsets):
             value = inst.modifiers.get(key, 0)
             offset = Imm((value if isinstance(value, int) else 0) * scale)
-            data = operands[number] if access.pair and write else None
-            first, count = self._lds_data(operands, results, data, number, rows, write)
+            if write:
+                which = number if access.pair else 0
+                source = operands[which] if which < len(operands) else None
+                data = self._data(inst, source, access)
+            else:
+                data = self._loaded(results[0], number * rows, rows if access.pair else 0)
             slot = self._slots(
                 inst,
                 (
@@ -246,31 +260,16 @@ class Instrumentation:
                     (None, "reads LDS bytes that were never written"),
                 ),
             )
-            head = access_probes.common(slot, flags, first, count)
+            head = access_probes.common(slot, flags, data)
             tail: list[Arg] = [RegPtr(vgpr(addr.index)), offset]
             calls.append(access_probes.lds_access(access.bytes, write, head, tail))
         return calls
 
-    def _lds_data(
-        self,
-        operands: Sequence[Operand],
-        results: Sequence[Operand],
-        data: Operand | None,
-        number: int,
-        rows: int,
-        write: bool,
-    ) -> tuple[int, int]:
-        if not self._tracks:
-            return 0, 0
-        if not write:
-            base = 256 if results[0].kind is OperandKind.AGPR else 0
-            count = results[0].count if results[0].count < 2 * rows else rows
-            return base + results[0].index + number * rows, count
-        source = data or (operands[0] if operands else None)
-        if source is None:
-            return 0, 0
-        base = 256 if source.kind is OperandKind.AGPR else 0
-        return base + source.index, source.count
+    def _loaded(self, result: Operand, first: int, count: int) -> Data:
+        """Registers that a load defines: all of an operand, or ``count`` from ``first`` on."""
+        base = 256 if result.kind is OperandKind.AGPR else 0
+        used = (count or result.count) if self._tracks else 0
+        return Data(base + result.index + first, used)
 
     def _vmem(self, inst: Instruction, access: Access, effect: Effects) -> list[HelperCall]:
         address = _address(inst)
@@ -280,11 +279,11 @@ class Instrumentation:
             (Check.BOUNDS, "outside the allocation of the base pointer"),
             (Check.UNINITIALISED, "stores a value that was never written"),
         ]
-        if effect.to_lds:
+        if effect.to_lds or effect.kind is Kind.FLAT:
             wanted += [(Check.RACE, "LDS"), (Check.WAIT, "LDS data of a direct copy"), (None, "")]
         slot = self._slots(inst, wanted)
-        first, count = self._data(effect.data) if access.write else (0, 0)
-        head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, first, count)
+        data = self._data(inst, _stored(inst), access) if access.write else Data()
+        head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, data)
         if effect.to_lds:
             name = inst.mnemonic.split("_load_")[1].removeprefix("lds_")
             rows = LOADS[name].rows
@@ -297,6 +296,14 @@ def _lane_number(operand: Operand) -> Arg:
     if operand.kind is OperandKind.SGPR:
         return ScalarReg(operand.index, 64)
     return Imm(operand.value & 63, 64)
+
+
+def _stored(inst: Instruction) -> Operand:
+    """The data operand of a store or an atomic."""
+    if inst.mnemonic.startswith("buffer_"):
+        return inst.operands[0]
+    returns = bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))
+    return inst.operands[1 + int("_atomic_" in inst.mnemonic and returns)]
 
 
 def _address(inst: Instruction) -> Address:

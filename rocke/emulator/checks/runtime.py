@@ -169,10 +169,13 @@ def _lds_access(size: int, write: bool) -> Code:
     ``flags`` are the marks of a write word that the access sets (atomic, copy); for a write
     ``defined`` has the lanes whose data is defined. Gives the lanes that read undefined bytes.
     Findings go to ``slot`` (race) and the next one (a direct copy that was not waited for).
+    A write of what is there already changes nothing: it is no race. ``data`` are the registers,
+    null where they are not known; ``skip`` bytes of them come before the data.
     """
     kind = "write" if write else "read"
     parameters = [("ptr", "w"), ("ptr", "at")]
     parameters += [("i64", n) for n in ("lanes", "slot", "flags", "defined")]
+    parameters += [("ptr", "data"), ("i64", "skip")]
     c = Code(f"rk_check_lds_{kind}_{size}", parameters, "i64", _PLAIN)
     thread = _thread(c)
     writes, reads = (c.get(thread, f) for f in (at.T_LDS_WRITES, at.T_LDS_READS))
@@ -180,7 +183,8 @@ def _lds_access(size: int, write: bool) -> Code:
     me = c.get("%w", state.WAVE_IN_GROUP, 32)
     epoch = c.get(thread, at.T_EPOCH) & 0xFFFF
     flags = c.param("flags")
-    atomic = flags & at.LDS_ATOMIC
+    # A plain load may be how the source reads atomically: it never races with an atomic.
+    atomic = flags & at.LDS_ATOMIC if write else Num(c, "1") + 0
     copy = (flags & at.LDS_COPY).differs(0)
     sequence = c.select(copy, c.get("%w", at.W_VM_ISSUED), c.get("%w", at.W_LDS_ISSUED))
     mark = (sequence & _SEQUENCE) | (me << at.LDS_WAVE) | flags | at.LDS_WRITTEN
@@ -215,8 +219,13 @@ def _lds_access(size: int, write: bool) -> Code:
                 word32 = c.new(f"trunc i64 {new.name} to i32")
                 c.store(f"<{size} x i32>", c.splat("i32", word32, size), place, align=4)
             else:
-                with c.when(atomic.equals(0)):
+                with c.when((flags & at.LDS_ATOMIC).equals(0)):
                     _mark_read(c, read_place, size, epoch, me)
+            with c.when((verdict.get() & (RACE | RACE << 4)).differs(0), likely=False):
+                memory = c.pointer(c.get("%w", state.LDS_BASE) + byte)
+                same = _same(c, memory, lane, Num(c, str(size)))
+                kept = c.select(same.equals(0), -1, ~(Num(c, str(RACE | RACE << 4))))
+                verdict.set(verdict.get() & kept)
             bad = verdict.get()
             with c.when(bad.differs(0), likely=False):
                 undefined.set(undefined.get() | c.select((bad & UNDEFINED).differs(0), bit, 0))
@@ -236,6 +245,27 @@ def _lds_access(size: int, write: bool) -> Code:
     _report_some(c, raced.get(), slot, where.get(), other.get())
     _report_some(c, pending.get(), slot + 1, where.get(), other.get())
     return c.end(undefined.get())
+
+
+def _same_data() -> Code:
+    """1 if ``size`` bytes of memory are what the lane's registers hold from byte ``skip`` on."""
+    parameters = [("ptr", "memory"), ("ptr", "data")]
+    parameters += [("i64", n) for n in ("lane", "size", "skip")]
+    c = Code("check_same_data", parameters, "i64", "noinline nounwind ")
+    result = c.var(0)
+    with c.when(c.address("%data").differs(0)):
+        result.set(1)
+        with c.count(0, c.param("size")) as k:
+            at_ = k + c.param("skip")
+            place = (at_ >> 2) * state.ROW_BYTES + (c.param("lane") << 2) + (at_ & 3)
+            equal = c.get("%memory", k, 8).equals(c.get("%data", place, 8))
+            result.set(c.select(equal, result.get(), 0))
+    return c.end(result.get())
+
+
+def _same(c: Code, memory: str, lane: Num, size: Num) -> Num:
+    values = (("i64", lane), ("i64", size), ("i64", c.param("skip")))
+    return c.invoke("i64", "check_same_data", ("ptr", memory), ("ptr", "%data"), *values)
 
 
 def _judge(c: Code, thread: str, word: Num, atomic: Num) -> Num:
@@ -305,10 +335,12 @@ def _global() -> Code:
 
     ``flags``: read, write, sync (an atomic or an access that other workgroups may look for).
     ``base``: the address that the instruction's scalar pointer holds, 0 where it has none.
-    Findings go to ``slot`` (race) and the next one (outside the allocation of ``base``).
+    Findings go to ``slot`` (race) and the next one (outside the allocation of ``base``). A write of
+    what is there already is no race; ``data`` and ``skip`` are as for LDS.
     """
     parameters = [("ptr", "w"), ("ptr", "at")]
     parameters += [("i64", n) for n in ("lanes", "size", "flags", "slot", "base")]
+    parameters += [("ptr", "data"), ("i64", "skip")]
     c = Code("rk_check_global", parameters, attributes=_PLAIN)
     size = c.param("size")
     low, high = c.var(0), c.var(0)
@@ -347,9 +379,14 @@ def _global() -> Code:
                 values = (cell, reads, bytes_, c.param("flags"))
                 wrong = c.invoke("i64", "check_cell", ("ptr", "%w"), *(("i64", v) for v in values))
                 with c.when(wrong.differs(0), likely=False):
-                    raced.set(raced.get() | bit)
-                    other.set(wrong)
-                    where.set(address)
+                    writing = (c.param("flags") & GLOBAL_WRITE).differs(0)
+                    harmless = c.var(0)
+                    with c.when(writing):
+                        harmless.set(_same(c, c.pointer(address), lane, size))
+                    with c.when(harmless.get().equals(0)):
+                        raced.set(raced.get() | bit)
+                        other.set(wrong)
+                        where.set(address)
     slot = c.param("slot")
     _report_some(c, raced.get(), slot, where.get(), other.get())
     _report_some(c, outside.get(), slot + 1, strange.get(), base)
@@ -450,7 +487,7 @@ def _fold(c: Code, nibbles: Num) -> Num:
 
 
 def _functions() -> list[Code]:
-    functions = [_report(), _group(), _release(), _order(), _lds_verdict()]
+    functions = [_report(), _group(), _release(), _order(), _lds_verdict(), _same_data()]
     functions += [_lds_access(size, write) for size in LDS_SIZES for write in (False, True)]
     return [*functions, _entry(), _cell(), _global()]
 
