@@ -55,6 +55,33 @@ class Problem:
     outputs: tuple[str, ...]
 
 
+Grid = tuple[int, int, int]
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class LaunchRule:
+    """How a kernel is launched whose sizes are launch arguments.
+
+    ``grid(spec, arch, arguments)`` counts workgroups and ``matrix_instructions(spec, arch,
+    arguments)`` the matrix instructions of a launch that skips nothing, for the arguments by name;
+    ``block(spec, arch)`` counts work-items. ``text`` says the grid in words.
+    """
+
+    grid: Callable[[Any, str, Arguments], Grid]
+    block: Callable[[Any, str], Grid]
+    matrix_instructions: Callable[[Any, str, Arguments], int]
+    text: str
+
+
+BY_LAUNCH: Grid = (0, 0, 0)
+"""The ``block`` of a family whose launch rule decides."""
+
+
+def _by_launch(*arguments: Any) -> Any:
+    raise ValueError("it depends on the launch arguments: ask the family's launch rule")
+
+
 @dataclass(frozen=True)
 class Family:
     """A kernel family.
@@ -62,11 +89,15 @@ class Family:
     ``make_spec(values)`` turns flat field values into a spec (:class:`SpecError` names an unknown,
     missing or ill-typed field); ``flatten(spec)`` is its inverse. ``validate(spec, arch)`` gives
     ``(ok, reason)``, the same answer as ``build(spec, arch)``, which raises ``ValueError``.
-    ``grid(spec)`` counts workgroups of ``block`` work-items. ``limits(spec)`` are those of
-    ``rocke.runtime.limits``. ``make_problem(spec, rng, **options)`` draws random arguments,
-    ``reference(spec, problem)`` gives the float64 outputs by name, ``tolerance(spec)`` the accepted
-    ``norm(out - ref) / norm(ref)``. ``matrix_instructions(spec, arch)`` counts the matrix
-    instructions of a launch that skips nothing.
+    ``limits(spec)`` are those of ``rocke.runtime.limits``. ``make_problem(spec, rng, **options)``
+    draws random arguments, ``reference(spec, problem)`` gives the outputs by name (float64, or
+    exact), ``tolerance(spec)`` the accepted ``norm(out - ref) / norm(ref)``.
+
+    Where the spec holds all sizes, ``grid(spec)`` counts workgroups of ``block`` work-items and
+    ``matrix_instructions(spec, arch)`` the matrix instructions of a launch that skips nothing;
+    where sizes are launch arguments ``launch`` has the rule instead. The methods :meth:`grid_of`,
+    :meth:`block_of` and :meth:`dense_matrix_instructions` answer for both.
+    ``kernel_name(spec, arch)`` is the name that ``build`` gives, without building.
     """
 
     name: str
@@ -77,15 +108,52 @@ class Family:
     assemble: Callable[[Mapping[str, Any]], Any]
     validate: Callable[[Any, str], tuple[bool, str]]
     build: Callable[[Any, str], KernelDef]
-    grid: Callable[[Any], tuple[int, int, int]]
-    block: tuple[int, int, int]
     signature: Callable[[Any], list[dict[str, str]]]
     limits: Callable[[Any], dict[str, Any]]
     make_problem: Callable[..., Problem]
     reference: Callable[[Any, Problem], dict[str, np.ndarray]]
     tolerance: Callable[[Any], float]
-    matrix_instructions: Callable[[Any, str], int]
+    grid: Callable[[Any], Grid] = _by_launch
+    block: Grid = BY_LAUNCH
+    matrix_instructions: Callable[[Any, str], int] = _by_launch
+    launch: LaunchRule | None = None
+    kernel_name: Callable[[Any, str], str] | None = None
     demo: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        open_ = [
+            self.grid is _by_launch,
+            self.block is BY_LAUNCH,
+            self.matrix_instructions is _by_launch,
+        ]
+        if open_ != [self.launch is not None] * len(open_):
+            raise TypeError(
+                f"family {self.name}: expected grid, block and matrix_instructions, or launch"
+            )
+
+    def name_of(self, spec: Any, arch: str) -> str:
+        """The kernel's name, as its code object has it; every field of the spec is in it."""
+        if self.kernel_name is not None:
+            return self.kernel_name(spec, arch)
+        return self.build(spec, arch).name
+
+    def grid_of(self, spec: Any, arch: str, arguments: Arguments) -> Grid:
+        """Workgroups of a launch with these arguments."""
+        if self.launch is not None:
+            return self.launch.grid(spec, arch, arguments)
+        return self.grid(spec)
+
+    def block_of(self, spec: Any, arch: str) -> Grid:
+        """Work-items of a workgroup."""
+        if self.launch is not None:
+            return self.launch.block(spec, arch)
+        return self.block
+
+    def dense_matrix_instructions(self, spec: Any, arch: str, arguments: Arguments) -> int:
+        """Matrix instructions of a launch with these arguments that skips nothing."""
+        if self.launch is not None:
+            return self.launch.matrix_instructions(spec, arch, arguments)
+        return self.matrix_instructions(spec, arch)
 
     def make_spec(self, values: Mapping[str, Any]) -> Any:
         """The spec of flat field values; fields left out take their default.

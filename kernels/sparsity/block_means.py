@@ -10,6 +10,8 @@ from rocke.core.ir import F32, I32, I64, IRBuilder, Value, scalar_type
 from rocke.helpers.spec import check_choice, check_int
 
 from .companion import (
+    MAX_GRID,
+    MAX_SIZE,
     WAVE_SIZE,
     Companion,
     CompanionSpec,
@@ -18,6 +20,7 @@ from .companion import (
     counts_of,
     reads,
     row_of,
+    shapes,
     writes,
 )
 from .problems import block_means_reference, make_block_means_problem
@@ -65,7 +68,7 @@ def _parameters(spec: BlockMeansSpec) -> list[Parameter]:
         reads("x", scalar_type(spec.dtype), align=2 * spec.width),
         writes("means", F32, align=4 * spec.width),
         *sizes,
-        *counts_of("heads", "tokens", "block_size", "num_blocks"),
+        *counts_of("batch", "heads", "tokens", "block_size", "num_blocks"),
         ("stride_batch", I64, {}),
         ("stride_head", I64, {}),
         ("stride_token", I32, {}),
@@ -73,8 +76,20 @@ def _parameters(spec: BlockMeansSpec) -> list[Parameter]:
 
 
 def _grid(spec: BlockMeansSpec, arguments: Mapping[str, Any]) -> Grid:
-    batch, heads = arguments["x"].shape[:2]
+    heads, batch = int(arguments["heads"]), int(arguments["batch"])
     return -(-int(arguments["num_blocks"]) // spec.waves), heads, batch
+
+
+def _limits(spec: BlockMeansSpec) -> dict[str, Any]:
+    means = ("batch", "heads", "num_blocks", spec.head_size)
+    limits = shapes("tokens", "block_size", "num_blocks", means=means)
+    if spec.variable_blocks:
+        limits |= shapes(sizes=("num_blocks",))
+    axes = (("batch", "batch"), ("heads", "head"), ("tokens", "token"))
+    access = (*((size, f"stride_{axis}") for size, axis in axes), (spec.head_size, 1))
+    limits["x"] = {"access": access, "align": 2 * spec.width}
+    limits |= {size: (1, MAX_GRID) for size in ("batch", "heads")}
+    return limits | {f"stride_{axis}": (0, MAX_SIZE, spec.width) for _, axis in axes}
 
 
 def _emit(b: IRBuilder, spec: BlockMeansSpec, params: Mapping[str, Value]) -> None:
@@ -133,6 +148,8 @@ BLOCK_MEANS = Companion(
     parameters=_parameters,
     emit=_emit,
     grid=_grid,
+    grid_text="(ceil(num_blocks / waves), heads, batch)",
+    limits=_limits,
     make_problem=make_block_means_problem,
     reference=block_means_reference,
     field_help={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,10 @@ from ..family import Problem
 WAVE_SIZE = 64
 MAX_WAVES = 16
 """A workgroup has at most 1,024 work-items."""
+MAX_SIZE = 2**31 - 64
+"""Sizes are counted in i32, with room for a loop's last step."""
+MAX_GRID = 65535
+"""HIP limits the grid's y and z dimension to 16 bits."""
 NO_BLOCK = -1
 """What stands in a list past its count."""
 
@@ -55,9 +59,9 @@ class Companion:
     """One kernel: its declaration and its body.
 
     ``parameters(spec)`` are (name, type, promises); ``emit(b, spec, params)`` writes the body;
-    ``grid(spec, arguments)`` counts workgroups for the arguments of a launch, whose array arguments
-    have the shapes that ``shapes(spec, arguments)`` gives by name. ``make_problem(spec, rng,
-    **options)`` and ``reference(spec, problem)`` are as a family has them; outputs are exact.
+    ``grid(spec, arguments)`` counts workgroups for the arguments of a launch, ``grid_text`` says
+    how. ``limits(spec)``, ``make_problem(spec, rng, **options)`` and ``reference(spec, problem)``
+    are as a family has them; outputs are exact.
     """
 
     name: str
@@ -66,9 +70,11 @@ class Companion:
     parameters: Callable[[Any], list[Parameter]]
     emit: Callable[[IRBuilder, Any, Mapping[str, Value]], None]
     grid: Callable[[Any, Mapping[str, Any]], Grid]
+    grid_text: str
+    limits: Callable[[Any], dict[str, Any]]
     make_problem: Callable[..., Problem]
     reference: Callable[[Any, Problem], dict[str, np.ndarray]]
-    field_help: Mapping[str, str]
+    field_help: Mapping[str, str] = field(default_factory=dict)
 
     def validate(self, spec: Any, arch: str = "gfx950") -> tuple[bool, str]:
         """Whether :meth:`build` builds the spec; returns ``(ok, reason)``."""
@@ -119,6 +125,15 @@ def writes(name: str, elem: ScalarType, **promises: Any) -> Parameter:
 def counts_of(*names: str) -> list[Parameter]:
     """i32 values."""
     return [(name, I32, {}) for name in names]
+
+
+def shapes(*sizes: str, **arrays: tuple[str | int, ...]) -> dict[str, Any]:
+    """Limits: every size at least 1, arrays of exactly these shapes."""
+    limits: dict[str, Any] = {size: (1, MAX_SIZE) for size in sizes}
+    return limits | {name: {"shape": shape} for name, shape in arrays.items()}
+
+
+ROWS_GRID = "(ceil(rows / waves), 1, 1)"
 
 
 def rows_grid(spec: CompanionSpec, arguments: Mapping[str, Any]) -> Grid:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rocke.core.ir import I32, IRBuilder, Value
 
 from .companion import (
     NO_BLOCK,
+    ROWS_GRID,
     WAVE_SIZE,
     Companion,
     CompanionSpec,
@@ -22,6 +24,7 @@ from .companion import (
     reads,
     row_of,
     rows_grid,
+    shapes,
     wave_row,
     writes,
 )
@@ -99,6 +102,11 @@ def _inclusive_sum(b: IRBuilder, lane: Value, value: Value) -> Value:
     return value
 
 
+def _limits(spec: CompanionSpec) -> dict[str, Any]:
+    lists = ("rows", "width")
+    return shapes("rows", "width", indices=lists, deltas=lists, counts=("rows",))
+
+
 INDEX_TO_DELTAS = Companion(
     name="index_to_deltas",
     summary="lists of key blocks to differences",
@@ -106,9 +114,10 @@ INDEX_TO_DELTAS = Companion(
     parameters=lambda spec: _parameters("indices", "deltas"),
     emit=_index_to_deltas,
     grid=rows_grid,
+    grid_text=ROWS_GRID,
+    limits=_limits,
     make_problem=make_index_to_deltas_problem,
     reference=index_to_deltas_reference,
-    field_help={},
 )
 
 DELTAS_TO_INDEX = Companion(
@@ -118,7 +127,8 @@ DELTAS_TO_INDEX = Companion(
     parameters=lambda spec: _parameters("deltas", "indices"),
     emit=_deltas_to_index,
     grid=rows_grid,
+    grid_text=ROWS_GRID,
+    limits=_limits,
     make_problem=make_deltas_to_index_problem,
     reference=deltas_to_index_reference,
-    field_help={},
 )

@@ -9,6 +9,7 @@ from typing import Any
 from rocke.core.ir import I8, I32, IRBuilder, Value
 
 from .companion import (
+    MAX_GRID,
     NO_BLOCK,
     WAVE_SIZE,
     Companion,
@@ -21,6 +22,7 @@ from .companion import (
     ranks,
     reads,
     row_of,
+    shapes,
     writes,
 )
 from .problems import invert_index_reference, make_invert_index_problem
@@ -51,12 +53,23 @@ def _parameters(spec: InvertIndexSpec) -> list[Parameter]:
         reads("counts", I32),
         writes("inverse", I32),
         writes("inverse_counts", I32),
-        *counts_of("num_q_blocks", "num_k_blocks", "width", "inverse_width"),
+        *counts_of("matrices", "num_q_blocks", "num_k_blocks", "width", "inverse_width"),
     ]
 
 
 def _grid(spec: InvertIndexSpec, arguments: Mapping[str, Any]) -> Grid:
-    return -(-int(arguments["num_k_blocks"]) // TILE_K), arguments["indices"].shape[0], 1
+    return -(-int(arguments["num_k_blocks"]) // TILE_K), int(arguments["matrices"]), 1
+
+
+def _limits(spec: InvertIndexSpec) -> dict[str, Any]:
+    limits = shapes(
+        *("num_q_blocks", "num_k_blocks", "width", "inverse_width"),
+        indices=("matrices", "num_q_blocks", "width"),
+        counts=("matrices", "num_q_blocks"),
+        inverse=("matrices", "num_k_blocks", "inverse_width"),
+        inverse_counts=("matrices", "num_k_blocks"),
+    )
+    return limits | {"matrices": (1, MAX_GRID)}
 
 
 class _Inversion:
@@ -168,7 +181,8 @@ INVERT_INDEX = Companion(
     parameters=_parameters,
     emit=_emit,
     grid=_grid,
+    grid_text=f"(ceil(num_k_blocks / {TILE_K}), matrices, 1)",
+    limits=_limits,
     make_problem=make_invert_index_problem,
     reference=invert_index_reference,
-    field_help={},
 )

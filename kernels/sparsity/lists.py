@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rocke.core.ir import I8, I32, IRBuilder, Value
 
 from .companion import (
     NO_BLOCK,
+    ROWS_GRID,
     WAVE_SIZE,
     Companion,
     CompanionSpec,
@@ -23,6 +25,7 @@ from .companion import (
     reads,
     row_of,
     rows_grid,
+    shapes,
     wave_row,
     writes,
 )
@@ -113,6 +116,15 @@ def _index_to_map(b: IRBuilder, spec: IndexToMapSpec, params: Mapping[str, Value
                     b.global_store(bitmap, block, 1)
 
 
+def _limits(spec: CompanionSpec) -> dict[str, Any]:
+    return shapes(
+        *("rows", "num_k_blocks", "width"),
+        bitmap=("rows", "num_k_blocks"),
+        indices=("rows", "width"),
+        counts=("rows",),
+    )
+
+
 MAP_TO_INDEX = Companion(
     name="map_to_index",
     summary="bitmap to ascending lists of key blocks",
@@ -120,9 +132,10 @@ MAP_TO_INDEX = Companion(
     parameters=_map_to_index_parameters,
     emit=_map_to_index,
     grid=rows_grid,
+    grid_text=ROWS_GRID,
+    limits=_limits,
     make_problem=make_map_to_index_problem,
     reference=map_to_index_reference,
-    field_help={},
 )
 
 INDEX_TO_MAP = Companion(
@@ -132,7 +145,8 @@ INDEX_TO_MAP = Companion(
     parameters=_index_to_map_parameters,
     emit=_index_to_map,
     grid=rows_grid,
+    grid_text=ROWS_GRID,
+    limits=_limits,
     make_problem=make_index_to_map_problem,
     reference=index_to_map_reference,
-    field_help={},
 )

@@ -146,6 +146,7 @@ def make_invert_index_problem(
         "counts": lists["counts"].reshape(matrices, num_q_blocks),
         "inverse": _unset(matrices, num_k_blocks, inverse_width),
         "inverse_counts": _unset(matrices, num_k_blocks),
+        "matrices": matrices,
         "num_q_blocks": num_q_blocks,
         "num_k_blocks": num_k_blocks,
         "width": width,
@@ -268,6 +269,7 @@ def make_block_means_problem(
         "x": x,
         "means": np.full((batch, heads, blocks, spec.head_size), np.nan, np.float32),
         **({"sizes": sizes} if spec.variable_blocks else {}),
+        "batch": batch,
         "heads": heads,
         "tokens": tokens,
         "block_size": block_size,
@@ -355,6 +357,7 @@ def make_row_order_problem(
     arguments = {
         "counts": counts,
         "order": _unset(matrices, num_q_blocks),
+        "matrices": matrices,
         "num_q_blocks": num_q_blocks,
         "width": width,
     }

@@ -9,6 +9,7 @@ from typing import Any
 from rocke.core.ir import I32, IRBuilder, Value
 
 from .companion import (
+    MAX_GRID,
     WAVE_SIZE,
     Companion,
     CompanionSpec,
@@ -18,6 +19,7 @@ from .companion import (
     listed,
     reads,
     row_of,
+    shapes,
     writes,
 )
 from .problems import make_row_order_problem, row_order_reference
@@ -33,11 +35,21 @@ class RowOrderSpec(CompanionSpec):
 
 
 def _parameters(spec: RowOrderSpec) -> list[Parameter]:
-    return [reads("counts", I32), writes("order", I32), *counts_of("num_q_blocks", "width")]
+    return [
+        reads("counts", I32),
+        writes("order", I32),
+        *counts_of("matrices", "num_q_blocks", "width"),
+    ]
 
 
 def _grid(spec: RowOrderSpec, arguments: Mapping[str, Any]) -> Grid:
-    return -(-int(arguments["num_q_blocks"]) // spec.block[0]), arguments["counts"].shape[0], 1
+    return -(-int(arguments["num_q_blocks"]) // spec.block[0]), int(arguments["matrices"]), 1
+
+
+def _limits(spec: RowOrderSpec) -> dict[str, Any]:
+    rows = ("matrices", "num_q_blocks")
+    limits = shapes("num_q_blocks", "width", counts=rows, order=rows)
+    return limits | {"matrices": (1, MAX_GRID), "width": (0, 2**31 - 1)}
 
 
 def _emit(b: IRBuilder, spec: RowOrderSpec, params: Mapping[str, Value]) -> None:
@@ -73,7 +85,8 @@ ROW_ORDER = Companion(
     parameters=_parameters,
     emit=_emit,
     grid=_grid,
+    grid_text="(ceil(num_q_blocks / (64 * waves)), matrices, 1)",
+    limits=_limits,
     make_problem=make_row_order_problem,
     reference=row_order_reference,
-    field_help={},
 )

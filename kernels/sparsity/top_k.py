@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rocke.core.ir import F32, I32, IRBuilder, Value
 from rocke.helpers.spec import check_int
 
 from .companion import (
     NO_BLOCK,
+    ROWS_GRID,
     WAVE_SIZE,
     Companion,
     CompanionSpec,
@@ -20,6 +22,7 @@ from .companion import (
     reads,
     row_of,
     rows_grid,
+    shapes,
     wave_row,
     writes,
 )
@@ -142,6 +145,16 @@ def _store(
     return count
 
 
+def _limits(spec: TopKSpec) -> dict[str, Any]:
+    limits = shapes(
+        *("rows", "width"),
+        scores=("rows", "num_k_blocks"),
+        indices=("rows", "width"),
+        counts=("rows",),
+    )
+    return limits | {"num_k_blocks": (1, spec.max_blocks), "k": (0, 2**31 - 1)}
+
+
 TOP_K = Companion(
     name="top_k",
     summary="the k blocks of highest score of each row, as ascending lists",
@@ -149,6 +162,8 @@ TOP_K = Companion(
     parameters=_parameters,
     emit=_emit,
     grid=rows_grid,
+    grid_text=ROWS_GRID,
+    limits=_limits,
     make_problem=make_top_k_problem,
     reference=top_k_reference,
     field_help={"max_blocks": "most blocks of a row: a multiple of 64, 64 to 2048"},

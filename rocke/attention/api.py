@@ -29,6 +29,7 @@ from rocke.kernels.common.block_sparse_attention import (
     build_block_sparse_attention,
     is_valid_block_sparse_spec,
 )
+from rocke.kernels.common.block_sparse_family import block_sparse_limits
 from rocke.runtime import ArgumentError, Launcher
 from rocke.runtime.device import Device
 
@@ -145,6 +146,14 @@ def _launch(
             seqlen_q=tensors.seqlen_q,
         ),
         block=block_sparse_attention_block(spec, device.arch),
+        limits=block_sparse_limits(
+            spec,
+            batch=tensors.batch,
+            heads=tensors.heads,
+            kv_heads=tensors.kv_heads,
+            q_blocks=pattern.num_q_blocks,
+            k_blocks=-(-tensors.seqlen_k // pattern.block_k),
+        ),
     )
     launcher(**arguments)
 

@@ -89,7 +89,7 @@ def run_problem(
     compile_seconds: float = 0.0,
 ) -> Outcome:
     """Launch once and compare every output with the float64 reference."""
-    launch = Launcher.of_family(device, code_object, family, spec)
+    launch = Launcher.of_family(device, code_object, family, spec, problem.arguments)
     start = time.perf_counter()
     launch(**problem.arguments)
     seconds = time.perf_counter() - start
@@ -107,7 +107,9 @@ def run_problem(
         tolerance=family.tolerance(spec),
         instructions=None if counters is None else counters.instructions,
         matrix_instructions=None if counters is None else counters.matrix_instructions,
-        dense_matrix_instructions=family.matrix_instructions(spec, code_object.arch),
+        dense_matrix_instructions=family.dense_matrix_instructions(
+            spec, code_object.arch, problem.arguments
+        ),
         resources={
             "vgpr": info.vgpr,
             "agpr": info.agpr,

@@ -163,11 +163,14 @@ def _show(outcome: Outcome) -> None:
         verdict = "[green]ok[/]" if error <= outcome.tolerance else "[red]WRONG[/]"
         within = f"error {error:.2e}, tolerance {outcome.tolerance:.0e}"
         rows.append((f"output {name}", f"{verdict}, {within}"))
+    width = max(14, 1 + max(len(name) for name, _ in rows))
     for name, text in rows:
-        out.print(f"[bold]{name:14}[/]{text}", soft_wrap=True)
+        out.print(f"[bold]{name:{width}}[/]{text}", soft_wrap=True)
 
 
 def _matrix(outcome: Outcome) -> str:
+    if not outcome.dense_matrix_instructions:
+        return "none"
     dense = f"{outcome.dense_matrix_instructions:,} dense"
     if outcome.matrix_instructions is None or outcome.share is None:
         return f"not counted by this device ({dense})"

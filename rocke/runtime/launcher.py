@@ -32,14 +32,12 @@ from rocke.runtime.packing import (
 class LaunchRules(Protocol):
     """What :meth:`Launcher.of_family` asks of a kernel family: see ``rocke.kernels.family``."""
 
-    @property
-    def block(self) -> tuple[int, int, int]:
+    def block_of(self, spec: Any, arch: str) -> tuple[int, int, int]:
         """Work-items of a workgroup."""
         ...
 
-    @property
-    def grid(self) -> Callable[[Any], tuple[int, int, int]]:
-        """Workgroups, of a spec."""
+    def grid_of(self, spec: Any, arch: str, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
+        """Workgroups of a launch with these arguments."""
         ...
 
     @property
@@ -92,15 +90,23 @@ class Launcher:
 
     @classmethod
     def of_family(
-        cls, device: Device, code_object: CodeObject, family: LaunchRules, spec: Any
+        cls,
+        device: Device,
+        code_object: CodeObject,
+        family: LaunchRules,
+        spec: Any,
+        arguments: Mapping[str, Any] | None = None,
     ) -> Launcher:
-        """The launcher of a spec's code object, by its family's rules; raises as ``Launcher``."""
+        """The launcher of a spec's code object, by its family's rules; raises as ``Launcher``.
+
+        ``arguments`` are those of the launch, for a family whose grid depends on them.
+        """
         return cls(
             device,
             code_object,
             family.signature(spec),
-            grid=family.grid(spec),
-            block=family.block,
+            grid=family.grid_of(spec, code_object.arch, arguments or {}),
+            block=family.block_of(spec, code_object.arch),
             limits=family.limits(spec),
         )
 

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from rocke.compiler import CodeObject, toolchain
-from rocke.kernels.registry import FAMILIES
+from rocke.kernels.registry import FAMILIES, SEED_FAMILIES
 
 SMALL = ("--demo", "-s", "head_size=32", "-s", "seqlen_k=256")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", SEED_FAMILIES)
 def test_object_and_manifest_agree(rocke, tmp_path, family):
     result = rocke("build", family, *SMALL, "--arch", "gfx942,gfx950", "-o", tmp_path / "new")
     assert (result.code, result.err) == (0, "")
@@ -26,6 +26,13 @@ def test_object_and_manifest_agree(rocke, tmp_path, family):
         assert offsets == [(a.offset, a.size) for a in info.explicit_arguments]
         assert FAMILIES[family].make_spec(made["spec"])
         assert str(path.parent / made["file"]) in result.out
+
+
+def test_the_manifest_says_the_grid_rule_where_sizes_are_arguments(rocke, tmp_path):
+    (made,) = rocke("build", "map_to_index", "-s", "waves=2", "-o", tmp_path, "--json").json
+    assert made["grid"] == "(ceil(rows / waves), 1, 1)"
+    assert made["block"] == [128, 1, 1]
+    assert made["kernel"] == "rocke_map_to_index_W2"
 
 
 def test_json_is_the_manifest(rocke, tmp_path):

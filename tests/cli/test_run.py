@@ -9,7 +9,7 @@ import pytest
 from rocke.arch import TARGETS
 from rocke.cli import demo_command, execute, run_command
 from rocke.cli.execute import relative_error
-from rocke.kernels.registry import FAMILIES
+from rocke.kernels.registry import FAMILIES, SEED_FAMILIES
 from rocke.runtime import DeviceError, KernelFault
 from rocke.runtime.hip_device import HipUnavailable
 
@@ -17,7 +17,7 @@ SMALL = ("--demo", "-s", "head_size=32", "--device", "emulated")
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", SEED_FAMILIES)
 def test_a_kernel_runs_and_matches_the_reference(rocke, family, arch):
     result = rocke("run", family, *SMALL, "--arch", arch, "--density", "0.1", "--json")
     assert (result.code, result.err) == (0, "")
@@ -28,6 +28,18 @@ def test_a_kernel_runs_and_matches_the_reference(rocke, family, arch):
     assert 0 < told["matrix_instructions"] < told["dense_matrix_instructions"]
     assert told["share"] <= 0.15
     assert told["instructions"] > told["matrix_instructions"]
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in SEED_FAMILIES])
+def test_a_kernel_whose_sizes_are_launch_arguments_runs(rocke, family):
+    fields = ("-s", "max_blocks=256") if family == "top_k" else ()
+    result = rocke("run", family, "--demo", *fields, "--device", "emulated", "--json")
+    assert result.code == 0
+    told = result.json
+    assert told["passed"]
+    assert told["instructions"] > 0
+    exact = all(error == 0 for error in told["errors"].values())
+    assert exact == (told["dense_matrix_instructions"] == 0)
 
 
 def test_the_report_shows_counts_and_errors(rocke):
@@ -215,10 +227,10 @@ def test_the_demo_shows_cost_falling_with_density(rocke, monkeypatch):
         result = rocke("demo", "--json")
     assert (result.code, result.err) == (0, "")
     rows = result.json
-    assert len(rows) == len(TARGETS) * len(FAMILIES) * len(demo_command.DENSITIES)
+    assert len(rows) == len(TARGETS) * len(SEED_FAMILIES) * len(demo_command.DENSITIES)
     assert all(row["passed"] for row in rows)
     for arch in TARGETS:
-        for family in FAMILIES:
+        for family in SEED_FAMILIES:
             found = [r for r in rows if (r["arch"], r["family"]) == (arch, family)]
             executed = [r["matrix_instructions"] for r in found]
             assert executed == sorted(executed, reverse=True)
@@ -234,7 +246,7 @@ def test_the_demo_prints_a_line_a_kernel_and_a_table(rocke, monkeypatch):
     monkeypatch.setattr(demo_command, "DENSITIES", (1.0, 0.1))
     result = rocke("demo")
     assert result.code == 0
-    assert result.out.count("compiled in") == len(FAMILIES)
+    assert result.out.count("compiled in") == len(SEED_FAMILIES)
     assert "100%" in result.out
     assert "10%" in result.out
 

@@ -13,7 +13,7 @@ from rocke.arch import TARGETS
 from rocke.compiler import CodeObject, CompileError, compile_in_worker, compile_kernel
 from rocke.compiler.line_table import line_table
 from rocke.core.ir import F32, I32, IRBuilder, PtrType
-from rocke.kernels.registry import FAMILIES
+from rocke.kernels.registry import SEED_FAMILIES
 
 
 def scale_kernel() -> IRBuilder:
@@ -71,15 +71,15 @@ def test_a_kernel_bound_to_a_target() -> None:
 
 
 def seed_kernel(name: str, arch: str, **fields: object) -> CodeObject:
-    family = FAMILIES[name]
+    family = SEED_FAMILIES[name]
     kernel = family.build(family.make_spec({**family.demo, **fields}), arch)
     return compile_kernel(kernel, arch, cache=None)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", sorted(SEED_FAMILIES))
 @pytest.mark.parametrize("arch", sorted(TARGETS))
 def test_seed_kernels(name: str, arch: str) -> None:
-    family = FAMILIES[name]
+    family = SEED_FAMILIES[name]
     code_object = seed_kernel(name, arch)
     info = code_object.kernel()
     signature = family.signature(family.make_spec(family.demo))
@@ -100,7 +100,7 @@ print(seed_kernel(*sys.argv[1:]).sha256)
 @pytest.mark.normal
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_fresh_process_gives_the_same_bytes(seed: str, tmp_path: Path) -> None:
-    name = sorted(FAMILIES)[0]
+    name = sorted(SEED_FAMILIES)[0]
     done = subprocess.run(
         [sys.executable, "-c", FRESH, name, "gfx942"],
         cwd=tmp_path,

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from rocke.kernels.registry import FAMILIES, REQUIRED, SpecError, family
+from rocke.kernels.registry import FAMILIES, REQUIRED, SEED_FAMILIES, SpecError, family
 from rocke.runtime.limits import check_array, check_limits_declaration, check_value
 from rocke.runtime.packing import ArgumentError, parse_signature
 
@@ -13,6 +13,11 @@ from rocke.runtime.packing import ArgumentError, parse_signature
 @pytest.fixture(params=list(FAMILIES))
 def each(request):
     return FAMILIES[request.param]
+
+
+@pytest.fixture(params=list(SEED_FAMILIES))
+def seed(request):
+    return SEED_FAMILIES[request.param]
 
 
 def test_families_are_found_by_name(each):
@@ -58,25 +63,25 @@ def test_defaults_are_those_of_the_spec(each):
         ({"dtype": 16}, "field 'dtype' is 16, expected str"),
     ],
 )
-def test_wrong_fields_are_named(each, changes, message):
+def test_wrong_fields_are_named(seed, changes, message):
     with pytest.raises(SpecError, match=message):
-        each.make_spec({**each.demo, **changes})
+        seed.make_spec({**seed.demo, **changes})
 
 
-def test_missing_fields_are_named(each):
+def test_missing_fields_are_named(seed):
     with pytest.raises(
         SpecError, match="missing field 'head_size'; missing field 'num_query_heads'"
     ):
-        each.make_spec({})
+        seed.make_spec({})
 
 
-def test_limits_fit_the_signature_and_the_problems(each):
-    spec = each.make_spec(each.demo)
-    limits = each.limits(spec)
-    types = parse_signature(each.signature(spec))
+def test_limits_fit_the_signature_and_the_problems(seed):
+    spec = seed.make_spec(seed.demo)
+    limits = seed.limits(spec)
+    types = parse_signature(seed.signature(spec))
     check_limits_declaration(types, limits)
     for layout in ("token", "head"):
-        given = each.make_problem(spec, np.random.default_rng(0), layout=layout).arguments
+        given = seed.make_problem(spec, np.random.default_rng(0), layout=layout).arguments
         values = {n: v for n, v in given.items() if not types[n].pointer}
         for name, value in given.items():
             if types[name].pointer:
@@ -101,14 +106,54 @@ def test_limits_fit_the_signature_and_the_problems(each):
         ("stride_v_head", -8, "-8 is outside"),
     ],
 )
-def test_values_that_a_launch_refuses(each, name, value, message):
-    limits = each.limits(each.make_spec(each.demo))
+def test_values_that_a_launch_refuses(seed, name, value, message):
+    limits = seed.limits(seed.make_spec(seed.demo))
     with pytest.raises(ArgumentError, match=f"argument '{name}': {message}"):
         check_value(name, value, limits)
 
 
-def test_dense_count(each):
-    spec = each.make_spec({**each.demo, "head_size": 64, "seqlen_q": 32, "seqlen_k": 128})
+def test_dense_count(seed):
+    spec = seed.make_spec({**seed.demo, "head_size": 64, "seqlen_q": 32, "seqlen_k": 128})
     tiles = spec.common.shape.num_query_heads * 2 * 8
-    assert each.matrix_instructions(spec, "gfx942") == tiles * (4 + 4)
-    assert each.matrix_instructions(spec, "gfx950") == tiles * (2 + 4)
+    assert seed.matrix_instructions(spec, "gfx942") == tiles * (4 + 4)
+    assert seed.matrix_instructions(spec, "gfx950") == tiles * (2 + 4)
+
+
+OTHERS = [FAMILIES[name] for name in FAMILIES if name not in SEED_FAMILIES]
+
+
+@pytest.mark.parametrize("family", OTHERS, ids=lambda f: f.name)
+def test_limits_fit_the_problems_where_sizes_are_arguments(family):
+    spec = family.make_spec(family.demo)
+    limits = family.limits(spec)
+    types = parse_signature(family.signature(spec))
+    check_limits_declaration(types, limits)
+    given = family.make_problem(spec, np.random.default_rng(0)).arguments
+    assert list(given) == list(types)
+    values = {n: v for n, v in given.items() if not types[n].pointer}
+    for name, value in given.items():
+        if types[name].pointer:
+            check_array(name, value, limits, values)
+            assert name in limits
+        else:
+            check_value(name, value, limits)
+
+
+@pytest.mark.parametrize("family", OTHERS, ids=lambda f: f.name)
+def test_grid_and_block_follow_from_the_launch(family):
+    spec = family.make_spec(family.demo)
+    given = family.make_problem(spec, np.random.default_rng(0)).arguments
+    for arch in ("gfx90a", "gfx942", "gfx950"):
+        assert min(family.grid_of(spec, arch, given)) >= 1
+        kernel = family.build(spec, arch)
+        assert family.block_of(spec, arch) == kernel.attributes["required_workgroup_size"]
+        assert family.name_of(spec, arch) == kernel.name
+    with pytest.raises(ValueError, match="depends on the launch arguments"):
+        family.grid(spec)
+
+
+def test_a_family_has_one_launch_rule():
+    jenga = FAMILIES["jenga_sparse_attention"]
+    rule = FAMILIES["row_order"].launch
+    with pytest.raises(TypeError, match="expected grid, block and matrix_instructions, or launch"):
+        dataclasses.replace(jenga, launch=rule)

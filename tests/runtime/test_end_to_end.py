@@ -6,7 +6,7 @@ import pytest
 
 from rocke.compiler import compile_kernel
 from rocke.emulator import EmulatedDevice
-from rocke.kernels.registry import FAMILIES
+from rocke.kernels.registry import SEED_FAMILIES
 from rocke.runtime import ArgumentError, Launcher
 
 ARCH = "gfx942"
@@ -21,9 +21,9 @@ FIELDS = {
 TOLERANCE = 1e-3
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=SEED_FAMILIES)
 def family(request):
-    return FAMILIES[request.param]
+    return SEED_FAMILIES[request.param]
 
 
 def make_launcher(family, device=None):
@@ -134,6 +134,26 @@ def test_a_missing_argument_is_named(family, built):
     given = dict(problem_of(family, spec).arguments)
     del given[pattern(family)]
     with pytest.raises(ArgumentError, match=f"missing '{pattern(family)}'"):
+        launch(**given)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"head_size": 64}, {"num_query_heads": 8}, {"dtype": "bf16"}, {"seqlen_k": 640}]
+)
+def test_the_code_object_of_another_spec_is_refused_by_name(family, built, changes):
+    _, launch = built
+    other = family.make_spec({**FIELDS, **changes})
+    compiled = launch.kernel.code_object
+    message = f"holds kernel {launch.info.name}, this spec's is {other.kernel_name()}: "
+    with pytest.raises(ArgumentError, match=message):
+        Launcher.of_family(launch.device, compiled, family, other)
+
+
+def test_the_output_may_not_be_an_input(family, built):
+    spec, launch = built
+    given = dict(problem_of(family, spec).arguments)
+    given["Q"] = given["O"]
+    with pytest.raises(ArgumentError, match="arguments 'Q' and 'O': they share memory"):
         launch(**given)
 
 

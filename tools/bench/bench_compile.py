@@ -28,7 +28,7 @@ from rocke.compiler.options import DEFAULT_OPTIONS
 from rocke.compiler.pipeline import lower
 from rocke.compiler.source import KernelText
 from rocke.compiler.toolchain import find_linker
-from rocke.kernels.registry import FAMILIES, Family
+from rocke.kernels.registry import SEED_FAMILIES, Family
 
 STAGES = ("build", "print", "lower", "generate", "link", "read")
 Result = TypeVar("Result")
@@ -75,7 +75,7 @@ def once(family: Family, spec: object, arch: str) -> dict[str, float]:
 @click.option("--json", "as_json", is_flag=True, help="print one JSON list")
 def main(head_size: int, dtype: str, repeat: int, limit: float, as_json: bool) -> None:
     rows: list[Row] = []
-    for family in FAMILIES.values():
+    for family in SEED_FAMILIES.values():
         spec = family.make_spec({**family.demo, "head_size": head_size, "dtype": dtype})
         for arch in TARGETS:
             once(family, spec, arch)  # the first one of a process loads and sets up LLVM

@@ -22,7 +22,7 @@ from rocke.emulator.descriptor import Descriptor
 from rocke.emulator.executor import compile_kernel_code
 from rocke.emulator.jit import Jit
 from rocke.emulator.loader import load_image
-from rocke.kernels.registry import FAMILIES
+from rocke.kernels.registry import SEED_FAMILIES
 from rocke.runtime import Launcher
 
 LENGTHS = (512, 1024, 2048)
@@ -87,14 +87,14 @@ def run(family, spec, device, code_object, density: float):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", nargs="+", default=["gfx90a", "gfx942", "gfx950"])
-    parser.add_argument("--family", nargs="+", default=list(FAMILIES))
+    parser.add_argument("--family", nargs="+", default=list(SEED_FAMILIES))
     parser.add_argument("--dtype", default="f16")
     parser.add_argument("--density", type=float, default=0.5)
     parser.add_argument("--threads", nargs="+", type=int, default=[1])
     options = parser.parse_args()
     for arch in options.arch:
         for name in options.family:
-            family = FAMILIES[name]
+            family = SEED_FAMILIES[name]
             code_objects = {}
             for length in LENGTHS:
                 spec = spec_of(family, options.dtype, length)
