@@ -287,14 +287,16 @@ def value_layout(facts: Target, rows: int, tile_k: int, head_size: int) -> TileL
 
 
 def _padded(facts: Target, rows: int, tile_k: int, head_size: int) -> bool:
-    """Whether a piece is whole rows, and 8 or more of them are apart, as powers of two.
+    """Whether padding keeps rows apart: 16 of them, by 16 bytes a piece, or by 16 a piece and by
+    a row's length where a sweep holds several rows.
 
-    Padding needs LDS to spare, and a sweep of 16 slots: direct copies come with both.
+    Padding needs LDS to spare, which targets with direct copies have, and whole rows in a piece.
     """
     slots = head_size // SLOT
     pieces, rest = divmod(tile_k * slots, WAVE_SIZE)
     power = slots & slots - 1 == 0 and pieces & pieces - 1 == 0
-    return 16 in facts.direct_lds_bytes and rows == 32 and power and not rest and pieces >= 8
+    apart = pieces >= _window(facts) or pieces == slots
+    return 16 in facts.direct_lds_bytes and rows == 32 and power and not rest and apart
 
 
 def _window(facts: Target) -> int:

@@ -51,8 +51,13 @@ class BlockSparseSettings:
     def lds_bytes(self, facts: Target, head_size: int) -> int:
         """LDS that K and V take, in bytes."""
         tile = (facts, self.wave_rows, self.tile_k, head_size)
-        elements = (tile_elements(f(*tile), self.waves_q) for f in (key_layout, value_layout))
+        elements = (self.tile_elements(f(*tile)) for f in (key_layout, value_layout))
         return self.waves_k * self.buffers * sum(elements) * ELEMENT_BYTES
+
+    def tile_elements(self, layout: TileLayout) -> int:
+        """LDS of a tile in elements. Direct copies take as many pieces in every wave."""
+        waves = self.waves_q if self.buffers > 1 else 1
+        return -(-layout.pieces // waves) * waves * layout.piece_elements
 
     def waves_per_simd(self, facts: Target, head_size: int) -> int:
         """Waves on a SIMD to compile for: as many as LDS lets in, up to the two of which one can
@@ -63,11 +68,6 @@ class BlockSparseSettings:
         return max(1, min(2 if head_size <= MOST_FOR_TWO else 1, waves))
 
 
-def tile_elements(layout: TileLayout, waves: int) -> int:
-    """LDS of a tile in elements: as many pieces for each wave that fills it."""
-    return -(-layout.pieces // waves) * waves * layout.piece_elements
-
-
 def default_settings(
     facts: Target, head_size: int, block_q: int, block_k: int
 ) -> BlockSparseSettings:
@@ -76,7 +76,8 @@ def default_settings(
     - 32 rows a wave read each byte of K and V from LDS half as often as 16, and 16-row waves would
       be bound by LDS; 16 where a size is no multiple of 32, so that no product is padded.
     - ``tile_k`` 64: the loop's own instructions are a tenth of the work, and scores take 32
-      registers. Smaller where LDS is: a tile of K and V takes ``4 * tile_k * head_size`` bytes.
+      registers. Smaller where LDS is: a tile of K and V takes ``4 * tile_k * head_size`` bytes,
+      and what comes through registers leaves LDS for a second workgroup.
     - Up to 4 waves share a tile. With 64 query rows there are two: on gfx950 two such groups split
       the list, so that 4 waves fill the 4 SIMDs from one list; elsewhere LDS has room for a
       second workgroup instead.
@@ -89,17 +90,15 @@ def default_settings(
     workgroups = -(-(block_q // wave_rows) // row_waves)
     waves_q = -(-(block_q // wave_rows) // workgroups)
     waves_k = 2 if direct and waves_q <= 2 else 1
-    tile_limit = 64 if direct else min(64, REGISTER_STAGED_LDS // (2 * ELEMENT_BYTES * head_size))
-    tiles = range(wave_rows, min(tile_limit, block_k) + 1, wave_rows)
-    buffers = 2 if direct else 1
+    buffers, limit = (2, facts.lds_bytes) if direct else (1, REGISTER_STAGED_LDS)
+    tiles = [t for t in range(64, wave_rows, -wave_rows) if t <= block_k and block_k % t == 0]
 
     def settings(tile_k: int, groups: int) -> BlockSparseSettings:
         return BlockSparseSettings(wave_rows, waves_q, groups, tile_k, buffers)
 
-    tile_k = max((t for t in tiles if block_k % t == 0), default=wave_rows)
-    while waves_k > 1 and settings(tile_k, waves_k).lds_bytes(facts, head_size) > facts.lds_bytes:
-        waves_k -= 1
-    return settings(tile_k, waves_k)
+    candidates = (settings(t, g) for t in tiles for g in range(waves_k, 0, -1))
+    fitting = (s for s in candidates if s.lds_bytes(facts, head_size) <= limit)
+    return next(fitting, settings(wave_rows, 1))
 
 
 def check_settings(

@@ -9,7 +9,7 @@ from rocke.arch import Target, target
 from rocke.core.ir import IRBuilder, ScalarType, Value, scalar_type
 
 from .bsa_layout import SLOT, WAVE_SIZE, Atoms, TileLayout, key_layout, value_layout
-from .bsa_settings import BlockSparseSettings, tile_elements
+from .bsa_settings import BlockSparseSettings
 from .bsa_spec import BlockSparseAttentionSpec
 
 
@@ -58,12 +58,12 @@ class Shape:
     @property
     def buffer_elements(self) -> int:
         """LDS of one buffer, K and then V, in elements."""
-        return self.key_elements + tile_elements(self.values, self.settings.waves_q)
+        return self.key_elements + self.settings.tile_elements(self.values)
 
     @property
     def key_elements(self) -> int:
         """LDS of K in one buffer, in elements."""
-        return tile_elements(self.keys, self.settings.waves_q)
+        return self.settings.tile_elements(self.keys)
 
     @property
     def score_tiles(self) -> int:

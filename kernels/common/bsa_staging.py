@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocke.core.ir import I8, I32, I64, IRBuilder, Value, vec
+from rocke.core.ir import I8, I32, I64, IRBuilder, Value, VectorType, vec
 
 from .bsa_layout import SLOT, WAVE_SIZE, TileLayout
 from .bsa_shape import Place, Shape
@@ -160,17 +160,19 @@ class DirectStaging(Staging):
 class RegisterStaging(Staging):
     """One buffer, filled from registers. Carries the pieces of K and the rows of V under way.
 
-    A lane takes units of V of 4 keys (one quad and lane group) by 8 dimensions, or of 8 keys where
-    there are enough: it loads them row by row and stores a dimension's keys together.
+    A lane takes units of V, of ``4 * quads`` keys (a lane group's of one or two quads) by ``width``
+    dimensions, as large as there are enough of: it loads them row by row and stores a dimension's
+    keys together.
     """
 
     def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
         super().__init__(b, shape, place, keys, values)
         self.key_offsets = self.piece_offsets(keys)
-        tile_k, slots = shape.settings.tile_k, shape.spec.head_size // SLOT
-        whole = tile_k // 8 * slots
-        self.quads = 2 if shape.key_quads % 2 == 0 and whole >= shape.group_lanes else 1
-        self.units = tile_k // (4 * self.quads) * slots
+        for self.quads, self.width in ((2, SLOT), (1, SLOT), (1, SLOT // 2)):
+            self.units = shape.settings.tile_k * shape.spec.head_size
+            self.units //= 4 * self.quads * self.width
+            if shape.key_quads % self.quads == 0 and self.units >= shape.group_lanes:
+                break
         self.rounds = -(-self.units // shape.group_lanes)
         self._places = [self._unit_place(r) for r in range(self.rounds)]
 
@@ -191,22 +193,29 @@ class RegisterStaging(Staging):
     def fetch_keys(self, carried: Sequence[Value], step: Step) -> list[Value]:
         """See :meth:`Staging.fetch_keys`."""
         descriptor = self.source(self.keys, step)
-        return [self._load(descriptor, offset) for offset in self.key_offsets]
+        return [self._load(descriptor, offset, SLOT) for offset in self.key_offsets]
 
     def fetch_values(self, carried: Sequence[Value], step: Step) -> list[Value]:
         """See :meth:`Staging.fetch_values`."""
         descriptor = self.source(self.values, step)
-        return [self._load(descriptor, at) for offsets, _, _ in self._places for at in offsets]
+        offsets = [offset for unit, _, _ in self._places for offset in unit]
+        return [self._load(descriptor, offset, self.width) for offset in offsets]
 
-    def _load(self, descriptor: Value, offset: Value) -> Value:
-        return self.b.buffer_load_vN(descriptor, offset, self.shape.elem, SLOT)
+    def _load(self, descriptor: Value, offset: Value, count: int) -> Value:
+        return self.b.buffer_load_vN(descriptor, offset, self.shape.elem, count)
 
     def _store(self, pieces: Sequence[Value]) -> None:
         b, lanes = self.b, self.shape.group_lanes
         own = b.add(self.base, b.mul(self.thread, SLOT))
-        count = len(self.key_offsets)
+        count, waves = len(self.key_offsets), self.shape.settings.waves_q
         for i in range(count):
-            b.smem_store_vN(self.array, b.add(own, i * lanes * SLOT), pieces[i], SLOT, align=16)
+            at = b.add(own, i * lanes * SLOT)
+            if (i + 1) * waves <= self.shape.keys.pieces:
+                b.smem_store_vN(self.array, at, pieces[i], SLOT, align=16)
+                continue
+            piece = b.add(self.place.row_wave, i * waves)
+            with b.scf_if(b.cmp_lt(piece, self.shape.keys.pieces)):
+                b.smem_store_vN(self.array, at, pieces[i], SLOT, align=16)
         rows = 4 * self.quads
         for r, (_, targets, there) in enumerate(self._places):
             unit = pieces[count + r * rows : count + (r + 1) * rows]
@@ -224,10 +233,10 @@ class RegisterStaging(Staging):
     def _unit_place(self, r: int) -> tuple[list[Value], list[Value], Value | None]:
         """Of the lane's unit of round ``r``: source offsets, LDS targets, and whether it exists."""
         b, atoms, layout = self.b, self.shape.atoms, self.shape.values
-        slots = self.shape.spec.head_size // SLOT
+        across = self.shape.spec.head_size // self.width
         unit = b.add(self.thread, r * self.shape.group_lanes)
-        line = b.div(unit, slots)
-        dimension = b.mul(b.sub(unit, b.mul(line, slots)), SLOT)
+        line = b.div(unit, across)
+        dimension = b.mul(b.sub(unit, b.mul(line, across)), self.width)
         chunk = b.lshr(line, atoms.groups.bit_length() - 1)
         group = b.land(line, atoms.groups - 1)
         key = b.add(b.mul(chunk, atoms.quad_keys * self.quads), b.mul(group, 4))
@@ -239,7 +248,7 @@ class RegisterStaging(Staging):
         start = b.add(self.base, self.shape.key_elements)
         slot, half = self._slot_of(chunk, group)
         targets = []
-        for d in range(SLOT):
+        for d in range(self.width):
             row = b.add(dimension, d)
             at = b.add(layout.emit_lane(b, row, slot, 0), half)
             targets.append(b.add(start, at))
@@ -264,18 +273,19 @@ class RegisterStaging(Staging):
 
 
 def transposed(b: IRBuilder, rows: Sequence[Value]) -> list[Value]:
-    """The columns of rows of 8 16-bit elements: one byte permute for every two elements."""
-    words = [b.bitcast(row, vec(I32, SLOT // 2)) for row in rows]
-    elem = rows[0].type.elem  # type: ignore[attr-defined]
+    """The columns of rows of 16-bit elements: one byte permute for every two elements."""
+    type_ = rows[0].type
+    assert isinstance(type_, VectorType)
+    words = [b.bitcast(row, vec(I32, type_.count // 2)) for row in rows]
     columns = []
-    for d in range(SLOT):
+    for d in range(type_.count):
         # Selector bytes 0-3 name the second source, 4-7 the first: the low or the high halves.
         selector = b.const_i32(0x07060302 if d % 2 else 0x05040100)
         pairs = []
         for low, high in zip(words[::2], words[1::2], strict=True):
             sources = (b.vec_extract(high, d // 2), b.vec_extract(low, d // 2), selector)
             pairs.append(b.byte_permute(*sources))
-        columns.append(b.bitcast(b.vec_pack(pairs), vec(elem, len(rows))))
+        columns.append(b.bitcast(b.vec_pack(pairs), vec(type_.elem, len(rows))))
     return columns
 
 

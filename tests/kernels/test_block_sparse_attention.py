@@ -97,7 +97,7 @@ def test_entries_out_of_range_are_ignored(arch):
     check(PLAIN, arch, given)
 
 
-@pytest.mark.parametrize("count, used", [(7, 3), (-5, 0), (2**31 - 1, 3)])
+@pytest.mark.parametrize(("count", "used"), [(7, 3), (-5, 0), (2**31 - 1, 3)])
 def test_counts_are_cut_to_the_list(arch, count, used):
     given = random_problem(PLAIN, rng(), heads=1, seqlen_q=64, seqlen_k=4 * 64)
     given.pattern[...] = np.arange(4) < used

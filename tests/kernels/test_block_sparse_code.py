@@ -1,0 +1,133 @@
+"""The code of the fast block-sparse attention kernel: its cost, measured by what it executes."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from rocke.arch import target
+from rocke.emulator.counters import Counters
+from rocke.kernels.common.block_sparse_attention import BlockSparseAttentionSpec
+from tests.kernels.block_sparse_runs import (
+    ARCHS,
+    arguments,
+    attended,
+    compiled,
+    launch,
+    listed,
+    random_problem,
+    with_options,
+)
+
+TUNED = [(size, block) for size in (64, 128) for block in (64, 128)]
+FEW, MANY = 4, 20
+"""Key tiles of two launches whose difference is the main loop's alone."""
+
+BUDGET = {("gfx950", "f16"): 280, ("gfx950", "bf16"): 280}
+BUDGET |= {(arch, "f16"): 380 for arch in ("gfx942", "gfx90a")}
+BUDGET |= {(arch, "bf16"): 420 for arch in ("gfx942", "gfx90a")}
+
+
+@dataclass(frozen=True)
+class PerTile:
+    """What one more 64-key tile costs: wave instructions of one wave, bytes of the workgroup."""
+
+    instructions: float
+    matrix: float
+    global_bytes: float
+    lds_conflicts: float
+
+
+def tuned(size: int, block: int, dtype: str) -> BlockSparseAttentionSpec:
+    return BlockSparseAttentionSpec(size, dtype, block, block)
+
+
+def counted(spec: BlockSparseAttentionSpec, arch: str, blocks: int) -> Counters:
+    """One query block that attends ``blocks`` key blocks, all keys equal: nothing is rescaled."""
+    rng = np.random.default_rng(0)
+    keys = blocks * spec.block_k
+    given = random_problem(spec, rng, heads=1, seqlen_q=spec.block_q, seqlen_k=keys, density=1.0)
+    given.pattern[...] = True
+    given.k[...] = given.k[:, :, :1]
+    given.lists = listed(list(range(blocks)))
+    counters = launch(spec, arch, arguments(spec, given, rng), counters="full").counters
+    assert counters is not None
+    return counters
+
+
+@functools.lru_cache(maxsize=32)
+def per_tile(spec: BlockSparseAttentionSpec, arch: str) -> PerTile:
+    few, many = (counted(spec, arch, n) for n in (FEW, MANY))
+    tiles = (MANY - FEW) * spec.block_k // 64
+    waves = spec.block_q // 32
+
+    def conflicts(counters: Counters) -> int:
+        return sum(row.lds_conflicts for row in counters.detail if "read" in row.mnemonic)
+
+    return PerTile(
+        (many.instructions - few.instructions) / tiles / waves,
+        (many.matrix_instructions - few.matrix_instructions) / tiles / waves,
+        (many.bytes_by_level["global"][0] - few.bytes_by_level["global"][0]) / tiles,
+        conflicts(many),
+    )
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("block", [64, 128])
+def test_instructions_of_a_full_tile(arch, dtype, block):
+    """32 query rows by 64 keys at head size 128, everything of the loop counted."""
+    cost = per_tile(tuned(128, block, dtype), arch)
+    assert cost.instructions <= BUDGET[arch, dtype]
+    assert cost.matrix == (32 if arch == "gfx950" else 64)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("size", "block"), TUNED)
+def test_main_loop_reads_each_byte_once_and_without_bank_conflicts(arch, size, block):
+    cost = per_tile(tuned(size, block, "bf16"), arch)
+    # Beside K and V only list entries are read, which both launches have in one load.
+    assert cost.global_bytes == 2 * 64 * size * 2
+    assert cost.lds_conflicts == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("size", "block"), TUNED)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_tuned_settings_do_not_spill(arch, size, block, dtype):
+    plain = tuned(size, block, dtype)
+    every = with_options(
+        plain, mask_mode="band", variable_blocks=True, need_lse=True, row_order=True
+    )
+    for spec in (plain, every, with_options(plain, pattern="bitmap")):
+        info = compiled(spec, arch).kernel(None)
+        assert (info.vgpr_spills, info.sgpr_spills, info.scratch) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("size", "block"), TUNED)
+def test_settings_leave_room_for_the_waves_they_count_on(arch, size, block):
+    spec = tuned(size, block, "bf16")
+    settings, facts = spec.resolve(arch), target(arch)
+    info = compiled(spec, arch).kernel(None)
+    assert info.lds == settings.lds_bytes(facts, size)
+    assert facts.waves_per_simd(info.vgpr) >= settings.waves_per_simd(facts, size)
+    if arch != "gfx950":
+        assert info.lds <= 32 * 1024
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("size", "block"), TUNED)
+def test_matrix_work_is_that_of_the_kept_blocks(arch, size, block):
+    spec = tuned(size, block, "bf16")
+    rng = np.random.default_rng(5)
+    given = random_problem(spec, rng, seqlen_q=4 * block, seqlen_k=20 * block, density=0.1, heads=2)
+    counters = launch(spec, arch, arguments(spec, given, rng)).counters
+    assert counters is not None
+    pairs = int(attended(spec, given).sum()) // block**2
+    depth = 16 if arch == "gfx950" else 8
+    ideal = pairs * 2 * block * block * size // (32 * 32 * depth)
+    assert counters.matrix_instructions == ideal
