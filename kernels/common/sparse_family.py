@@ -121,6 +121,10 @@ def _matrix_instructions(spec: SparseGeometry, arch: str) -> int:
     return shape.num_query_heads * tile_pairs * per_tile
 
 
+def _kernel_name(spec: JengaSparseSpec | VsaSparseSpec, arch: str) -> str:
+    return spec.kernel_name()
+
+
 def _tolerance(spec: SparseGeometry) -> float:
     return TOLERANCES[spec.common.dtype]
 
@@ -151,6 +155,7 @@ JENGA = Family(
     reference=_jenga_reference,
     tolerance=_tolerance,
     matrix_instructions=_matrix_instructions,
+    kernel_name=_kernel_name,
     demo=_DEMO,
 )
 
@@ -180,5 +185,6 @@ VSA = Family(
     reference=_vsa_reference,
     tolerance=_tolerance,
     matrix_instructions=_matrix_instructions,
+    kernel_name=_kernel_name,
     demo=_DEMO,
 )

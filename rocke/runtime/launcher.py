@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rocke.compiler.code_object import CodeObject
-from rocke.runtime.device import Buffer, Device, DeviceError
+from rocke.compiler.code_object import CodeObject, KernelInfo
+from rocke.runtime.device import Buffer, Device, DeviceError, KernelFault
+from rocke.runtime.fault_arguments import named_fault
 from rocke.runtime.limits import (
     Limits,
     check_array,
@@ -24,9 +26,11 @@ from rocke.runtime.packing import (
     SignatureItem,
     check_signature,
     encode,
+    object_signature,
     pack,
     parse_signature,
 )
+from rocke.runtime.promises import check_aliases, check_alignments, check_block
 
 
 class LaunchRules(Protocol):
@@ -45,20 +49,34 @@ class LaunchRules(Protocol):
         """The kernel's signature, of a spec."""
         ...
 
+    def name_of(self, spec: Any, arch: str) -> str:
+        """The name of a spec's kernel."""
+        ...
+
     @property
     def limits(self) -> Callable[[Any], Limits]:
         """What must hold for the arguments, of a spec."""
         ...
 
 
+class HasSignature(Protocol):
+    """What has a signature: ``rocke.core.ir.KernelDef``, for one."""
+
+    def signature(self) -> Sequence[SignatureItem]:
+        """The kernel's signature."""
+        ...
+
+
 class Launcher:
     """A loaded kernel that is called with named arguments.
 
-    ``signature`` is the ordered list of ``{"name", "type"}`` that the kernel was built with; it is
-    compared with the code object's metadata. ``grid`` counts workgroups, ``block`` work-items.
-    ``limits`` is described in :mod:`rocke.runtime.limits`. ``outputs`` names the pointers that the
-    kernel writes; left out, the code object's access qualifiers decide, and a pointer without one
-    counts as written.
+    ``signature`` is the ordered list of ``{"name", "type"}`` that the kernel was built with, or the
+    kernel itself; it is compared with the code object's metadata. Left out, it is read from there:
+    rocke's compiler writes it. ``grid`` counts workgroups, ``block`` work-items; without ``grid``
+    every launch gives its own (:meth:`with_grid`). ``limits`` is described in
+    :mod:`rocke.runtime.limits`; without limits every array must be C-contiguous. ``outputs`` names
+    the pointers that the kernel writes; left out, the code object's access qualifiers decide, and a
+    pointer without one counts as written.
 
     Raises :class:`rocke.runtime.packing.ArgumentError` for a signature, block or limit that does
     not belong to the code object, and :class:`rocke.runtime.device.DeviceError` if it does not
@@ -69,22 +87,24 @@ class Launcher:
         self,
         device: Device,
         code_object: CodeObject,
-        signature: Sequence[SignatureItem],
+        signature: Sequence[SignatureItem] | HasSignature | None = None,
         *,
         kernel: str | None = None,
-        grid: tuple[int, int, int],
+        grid: tuple[int, int, int] | None = None,
         block: tuple[int, int, int],
         limits: Limits | None = None,
         outputs: Collection[str] | None = None,
     ) -> None:
+        _check_kinds(device, code_object)
         self.device = device
         self.info = code_object.kernel(kernel)
-        self.types = parse_signature(signature)
+        self.types = parse_signature(_items(signature, self.info))
         check_signature(self.types, self.info)
         self.limits: Limits = dict(limits or {})
         check_limits_declaration(self.types, self.limits)
-        self.grid, self.block = _dimensions("grid", grid), _dimensions("block", block)
-        self._check_block()
+        self.grid = None if grid is None else _dimensions("grid", grid)
+        self.block = _dimensions("block", block)
+        check_block(self.info, self.block)
         self.outputs = self._written(outputs)
         self.kernel = device.load(code_object, kernel)
 
@@ -97,10 +117,18 @@ class Launcher:
         spec: Any,
         arguments: Mapping[str, Any] | None = None,
     ) -> Launcher:
-        """The launcher of a spec's code object, by its family's rules; raises as ``Launcher``.
+        """The launcher of a spec's code object, by its family's rules.
 
-        ``arguments`` are those of the launch, for a family whose grid depends on them.
+        ``arguments`` are those of the launch, for a family whose grid depends on them. Raises as
+        ``Launcher``, and :class:`ArgumentError` for the code object of another spec.
         """
+        _check_kinds(device, code_object)
+        found, wanted = code_object.kernel().name, family.name_of(spec, code_object.arch)
+        if found != wanted:
+            raise ArgumentError(
+                f"the code object holds kernel {found}, this spec's is {wanted}: it was built from "
+                "another spec"
+            )
         return cls(
             device,
             code_object,
@@ -108,6 +136,22 @@ class Launcher:
             grid=family.grid_of(spec, code_object.arch, arguments or {}),
             block=family.block_of(spec, code_object.arch),
             limits=family.limits(spec),
+        )
+
+    def with_grid(self, grid: tuple[int, int, int]) -> Launcher:
+        """The same loaded kernel with another grid: ``launch.with_grid((n, 1, 1))(x=x, n=n)``.
+
+        Raises :class:`ArgumentError`.
+        """
+        made = copy.copy(self)
+        made.grid = _dimensions("grid", grid)
+        return made
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}: {type_}" for name, type_ in self.types.items())
+        return (
+            f"Launcher({self.info.name}({arguments}), grid={self.grid}, block={self.block}, "
+            f"device={self.device.name!r})"
         )
 
     def __call__(self, **arguments: Any) -> None:
@@ -119,35 +163,33 @@ class Launcher:
         may return earlier (:meth:`Device.synchronize` waits).
 
         Raises :class:`ArgumentError` that names the argument, :class:`DeviceError` from the device.
+        A :class:`KernelFault` names the argument nearest to its address.
         """
+        if self.grid is None:
+            raise ArgumentError(f"kernel {self.info.name}: no grid was given; use with_grid")
         self._check_names(arguments)
         values = self._values(arguments)
         arrays, addresses = self._pointers(arguments, values)
+        pointers = {name: arguments[name] for name in (*arrays, *addresses)}
+        check_alignments(self.info, {n: a.ctypes.data for n, a in arrays.items()}, "host address")
+        check_aliases(self.info, self.outputs, pointers)
         regions = _regions(arrays, self.outputs)
         try:
             for region in regions:
                 region.enter(self.device)
                 addresses.update(region.addresses())
+            check_alignments(self.info, addresses, "device address")
             kernargs = pack(self.types, self.info, {**values, **addresses})
             self.device.launch(self.kernel, self.grid, self.block, kernargs)
             if regions:
                 self.device.synchronize()
             for region in regions:
                 region.copy_out(self.device)
+        except KernelFault as fault:
+            raise named_fault(fault, pointers, addresses) from None
         finally:
             for region in regions:
                 region.leave(self.device)
-
-    def _check_block(self) -> None:
-        items = self.block[0] * self.block[1] * self.block[2]
-        required = self.info.required_workgroup_size
-        if required is not None and self.block != required:
-            raise ArgumentError(f"block: {self.block}, kernel {self.info.name} needs {required}")
-        if items > self.info.max_workgroup_size:
-            raise ArgumentError(
-                f"block: {self.block} is {items} work-items, kernel {self.info.name} was compiled "
-                f"for at most {self.info.max_workgroup_size}"
-            )
 
     def _written(self, outputs: Collection[str] | None) -> frozenset[str]:
         if outputs is not None:
@@ -278,8 +320,39 @@ def _regions(arrays: Mapping[str, np.ndarray], outputs: frozenset[str]) -> list[
     return regions
 
 
-def _dimensions(what: str, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
-    if len(sizes) != 3 or any(int(n) != n or not 1 <= n < 2**31 for n in sizes):
-        raise ArgumentError(f"{what}: {sizes!r}, expected three counts of at least 1")
+def _check_kinds(device: object, code_object: object) -> None:
+    if not isinstance(device, Device):
+        raise ArgumentError(
+            f"device: {device!r}, expected an open device, such as rocke.open_device('emulated')"
+        )
+    if not isinstance(code_object, CodeObject):
+        raise ArgumentError(
+            f"code_object: {type(code_object).__name__}, expected a CodeObject (of compile_kernel; "
+            "CodeObject.from_bytes reads the bytes of a file)"
+        )
+
+
+def _items(
+    signature: Sequence[SignatureItem] | HasSignature | None, info: KernelInfo
+) -> Sequence[SignatureItem]:
+    if signature is None:
+        return object_signature(info)
+    found: Any = signature if isinstance(signature, Sequence) else None
+    if found is None and hasattr(signature, "signature"):
+        found = signature.signature()
+    if found is None or not all(isinstance(i, Mapping) and {"name", "type"} <= {*i} for i in found):
+        raise ArgumentError(
+            f"signature: {signature!r}, expected a list of {{'name', 'type'}} or the kernel"
+        )
+    return tuple(found)
+
+
+def _dimensions(what: str, sizes: Any) -> tuple[int, int, int]:
+    if (
+        not isinstance(sizes, (tuple, list))
+        or len(sizes) != 3
+        or not all(isinstance(n, (int, np.integer)) and 1 <= n < 2**31 for n in sizes)
+    ):
+        raise ArgumentError(f"{what}: {sizes!r}, expected three counts (x, y, z) of at least 1")
     x, y, z = (int(n) for n in sizes)
     return x, y, z

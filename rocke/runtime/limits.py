@@ -10,7 +10,10 @@ Limits are plain data, so kernel families need not import the runtime. They map 
   - ``"access"``: a tuple of ``(count, stride)`` pairs, in elements; each is an int or the name of
     an integer argument. The kernel reads or writes elements up to ``sum((count - 1) * stride)``, so
     the array must reach that far, and no stride may be negative;
+  - ``"strided"``: True where the kernel is told the array's strides but no ``access`` is given;
   - ``"align"``: the bytes to which the address must be aligned.
+
+  An array without ``access`` or ``strided`` must be C-contiguous: nothing tells the kernel of gaps.
 
 Example, for a query tensor ``[seqlen_q, 8 heads, head size 128]`` in any layout::
 
@@ -30,7 +33,7 @@ import numpy as np
 from rocke.runtime.packing import ArgumentError, ArgumentType
 
 Limits = Mapping[str, Any]
-_KEYS = frozenset({"shape", "access", "align"})
+_KEYS = frozenset({"shape", "access", "strided", "align"})
 
 
 def check_limits_declaration(types: Mapping[str, ArgumentType], limits: Limits) -> None:
@@ -80,7 +83,7 @@ def check_array(
     ``values`` holds the value arguments of the same launch.
     """
     limit = limits.get(name, {})
-    _check_layout(name, array, exact="shape" in limit)
+    _check_layout(name, array, exact="shape" in limit, strided=_strided(limit))
     if "shape" in limit:
         expected = tuple(_resolve(n, values) for n in limit["shape"])
         if array.shape != expected:
@@ -123,7 +126,11 @@ def _resolve(entry: int | str, values: Mapping[str, int | float]) -> int:
     return int(values[entry]) if isinstance(entry, str) else entry
 
 
-def _check_layout(name: str, array: np.ndarray, *, exact: bool) -> None:
+def _strided(limit: Mapping[str, Any]) -> bool:
+    return "access" in limit or bool(limit.get("strided"))
+
+
+def _check_layout(name: str, array: np.ndarray, *, exact: bool, strided: bool) -> None:
     if array.size == 0:
         raise ArgumentError(f"argument {name!r}: the array is empty (shape {array.shape})")
     if array.ndim and array.shape[-1] > 1 and array.strides[-1] != array.itemsize:
@@ -131,10 +138,11 @@ def _check_layout(name: str, array: np.ndarray, *, exact: bool) -> None:
             f"argument {name!r}: the last dimension is not contiguous (stride "
             f"{array.strides[-1]} bytes, expected {array.itemsize}); use numpy.ascontiguousarray"
         )
-    if exact and not array.flags.c_contiguous:
+    if (exact or not strided) and not array.flags.c_contiguous:
+        why = "" if exact else "; no limit says that the kernel takes its strides"
         raise ArgumentError(
             f"argument {name!r}: the array is not C-contiguous (strides {array.strides} bytes for "
-            f"shape {array.shape}); use numpy.ascontiguousarray"
+            f"shape {array.shape}{why}); use numpy.ascontiguousarray"
         )
     if any(s < 0 or s % array.itemsize for s in array.strides):
         raise ArgumentError(

@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rocke.compiler.code_object import KernelInfo
+from rocke.compiler.code_object import KernelArgument, KernelInfo
 
 SignatureItem = Mapping[str, str]
 
@@ -48,6 +48,8 @@ _DTYPES: dict[str, tuple[type, ...]] = {
     "bf8e5m2": (ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz),
 }
 _POINTER = re.compile(r"ptr<\s*(\w+)\s*,\s*(\w+)\s*>")
+_TYPE_NAME = re.compile(r"(.+?)(?: align\((\d+)\))?")
+"""The type of a signature and the promised alignment, as rocke's compiler writes a type name."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,43 @@ def parse_signature(signature: Sequence[SignatureItem]) -> dict[str, ArgumentTyp
     return types
 
 
+def object_signature(info: KernelInfo) -> list[dict[str, str]]:
+    """The signature that a code object of rocke's compiler states itself.
+
+    Raises :class:`ArgumentError` for an object that does not state it.
+    """
+    found = []
+    for argument in info.explicit_arguments:
+        type_ = _declared(argument)[0]
+        if type_ is None:
+            raise ArgumentError(
+                f"kernel {info.name}: the code object does not say the type of argument "
+                f"{argument.name!r} ({argument.type_name or argument.kind}): give the signature"
+            )
+        found.append({"name": argument.name, "type": str(type_)})
+    return found
+
+
+def promised_alignment(argument: KernelArgument) -> int:
+    """The bytes to which a pointer's address must be aligned, by the code object; 1 for none."""
+    return _declared(argument)[1]
+
+
+def _declared(argument: KernelArgument) -> tuple[ArgumentType | None, int]:
+    match = _TYPE_NAME.fullmatch(argument.type_name)
+    if match is None:
+        return None, 1
+    try:
+        return parse_type(match[1]), int(match[2] or 1)
+    except ArgumentError:
+        return None, 1  # another compiler's text
+
+
 def check_signature(types: Mapping[str, ArgumentType], info: KernelInfo) -> None:
     """Refuse a signature that is not the one the code object was compiled with.
 
-    Compares number, names (where the metadata has them), sizes and kinds with the explicit
-    arguments of ``info``. Raises :class:`ArgumentError`.
+    Compares number, names and types (where the metadata has them), sizes and kinds with the
+    explicit arguments of ``info``. Raises :class:`ArgumentError`.
     """
     declared = info.explicit_arguments
     if len(declared) != len(types):
@@ -124,6 +158,9 @@ def check_signature(types: Mapping[str, ArgumentType], info: KernelInfo) -> None
                 f"{where} is {type_} ({type_.size} bytes) in the signature, "
                 f"{found.size} bytes in the code object"
             )
+        stated = _declared(found)[0]
+        if stated is not None and stated != type_:
+            raise ArgumentError(f"{where} is {type_} in the signature, {stated} in the code object")
 
 
 def pack(
@@ -152,7 +189,8 @@ def encode(name: str, type_: ArgumentType, value: Any) -> bytes:
 
 
 def _encode_integer(name: str, type_: ArgumentType, value: Any) -> bytes:
-    if not isinstance(value, (int, np.integer, np.bool_)):
+    boolean = isinstance(value, (bool, np.bool_))
+    if not isinstance(value, (int, np.integer, np.bool_)) or (boolean and type_.element != "i1"):
         raise ArgumentError(
             f"argument {name!r}: {_describe(value)}, expected an integer ({type_.element})"
         )

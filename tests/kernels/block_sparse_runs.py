@@ -199,6 +199,7 @@ def launch(
         block_sparse_attention_signature(spec),
         grid=block_sparse_attention_grid(spec, arch, batch=batch, heads=heads, seqlen_q=rows),
         block=block_sparse_attention_block(spec, arch),
+        limits={n: {"strided": True} for n, a in given.items() if isinstance(a, np.ndarray)},
     )
     launcher(**given)
     return target

@@ -1,15 +1,16 @@
 """The launcher: what it passes on, and what it refuses."""
 
 import struct
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from rocke.runtime.device import DeviceError
+from rocke.runtime.device import DeviceError, KernelFault
 from rocke.runtime.launcher import Launcher
 from rocke.runtime.packing import ArgumentError
-from tests.runtime.fakes import SIGNATURE, FakeDevice, InPlaceDevice, code_object
+from tests.runtime.fakes import SIGNATURE, FakeBuffer, FakeDevice, InPlaceDevice, code_object
 
 WIDTH = 8
 LIMITS = {
@@ -75,7 +76,7 @@ def test_interleaved_views_of_one_tensor_keep_each_other_s_values(kind):
     packed = np.arange(4 * 2 * WIDTH, dtype=np.float16).reshape(4, 2, WIDTH)
     before = packed.copy()
     device = kind(lambda d, k: d.memory(struct.unpack_from("<QQ", k)[1], np.float16, 1).fill(-1))
-    limits = {"x": LIMITS["x"]}
+    limits = {"x": LIMITS["x"], "y": {"strided": True}}
     launcher(device, limits)(**arguments(x=packed[:, 0], y=packed[:, 1], stride_x_token=2 * WIDTH))
     x, y = struct.unpack_from("<QQ", device.launches[0][2])
     assert y - x == 2 * WIDTH
@@ -125,6 +126,7 @@ READ_ONLY.flags.writeable = False
         ({"rows": 5}, r"argument 'rows': 5 is outside what this kernel was built for \(1 to 4\)"),
         ({"rows": 0}, "argument 'rows': 0 is outside"),
         ({"rows": 2.5}, "argument 'rows': 2.5"),
+        ({"rows": True}, r"argument 'rows': True \(bool\), expected an integer \(i32\)"),
         ({"scale": "big"}, "argument 'scale': 'big'"),
         ({"z": 1, "zz": 2}, "unknown 'z', 'zz'"),
     ],
@@ -188,12 +190,190 @@ def test_limits_that_belong_to_no_argument_are_refused(limits, message):
     [
         ((0, 1, 1), (64, 1, 1), "grid: "),
         ((1, 1), (64, 1, 1), "grid: "),
-        ((1, 1, 1), (64, 2, 1), "block: .* is 128 work-items, .* at most 64"),
+        (16, (64, 1, 1), r"grid: 16, expected three counts \(x, y, z\)"),
+        ((1, 1, "2"), (64, 1, 1), "grid: "),
+        ((1, 1, 1), 64, "block: 64, expected three counts"),
+        (
+            (1, 1, 1),
+            (64, 2, 1),
+            r'block: .* is 128 work-items, .* at most 64: .*"max_workgroup_size"\] = 128',
+        ),
+        ((1, 1, 1), (32, 2, 1), r"block: .*along x only: .*; use \(64, 1, 1\)"),
+        ((1, 1, 1), (32, 1, 2), r"block: .*along x only: .*; use \(64, 1, 1\)"),
     ],
 )
 def test_impossible_grids_and_blocks_are_refused(grid, block, message):
     with pytest.raises(ArgumentError, match=message):
         Launcher(FakeDevice(), code_object(), SIGNATURE, grid=grid, block=block)
+
+
+@pytest.mark.parametrize(("dimensions", "accepted"), [(2, (8, 8, 1)), (3, (4, 4, 4))])
+def test_blocks_have_the_dimensions_that_the_kernel_is_told_of(dimensions, accepted):
+    descriptor = bytearray(64)
+    descriptor[53] = (dimensions - 1) << 3
+    compiled = code_object(descriptor=bytes(descriptor))
+    assert Launcher(FakeDevice(), compiled, SIGNATURE, block=accepted).block == accepted
+    if dimensions == 2:
+        with pytest.raises(ArgumentError, match="along x, y only"):
+            Launcher(FakeDevice(), compiled, SIGNATURE, block=(8, 4, 2))
+
+
+def test_a_required_workgroup_may_have_dimensions_that_the_kernel_ignores():
+    compiled = code_object(required_workgroup_size=(32, 2, 1))
+    assert Launcher(FakeDevice(), compiled, SIGNATURE, block=(32, 2, 1)).block == (32, 2, 1)
+
+
+def promising(**changes):
+    """The code object with other facts of some arguments."""
+    arguments = tuple(
+        replace(a, **changes.get(a.name, {})) for a in code_object().kernel().arguments
+    )
+    return code_object(arguments=arguments)
+
+
+def launch_of(compiled, device=None, signature=SIGNATURE, **kwargs):
+    device = device or FakeDevice()
+    return Launcher(device, compiled, signature, grid=(1, 1, 1), block=(64, 1, 1), **kwargs)
+
+
+TYPED = promising(
+    x={"type_name": "ptr<f16, global> align(16)"},
+    y={"type_name": "ptr<f16, global>"},
+    scale={"type_name": "f32"},
+    rows={"type_name": "i32"},
+    stride_x_token={"type_name": "i32"},
+)
+
+
+def test_the_signature_may_come_from_the_object_or_the_kernel():
+    class Kernel:
+        def signature(self):
+            return SIGNATURE
+
+    for signature in (None, Kernel(), tuple(SIGNATURE)):
+        types = launch_of(TYPED, signature=signature).types
+        assert [{"name": n, "type": str(t)} for n, t in types.items()] == SIGNATURE
+
+
+@pytest.mark.parametrize(
+    ("compiled", "signature", "message"),
+    [
+        (code_object(), None, "does not say the type of argument 'x' .*: give the signature"),
+        (promising(x={"type_name": "float*"}), None, r"argument 'x' \(float\*\): give the sig"),
+        (code_object(), "scale_rows", "signature: 'scale_rows', expected a list"),
+        (code_object(), 5, "signature: 5, expected a list"),
+        (code_object(), [{"name": "x"}], "signature: .*, expected a list"),
+        (
+            promising(y={"type_name": "ptr<bf16, global>"}),
+            SIGNATURE,
+            r"'y'\) is ptr<f16, global> in the signature, ptr<bf16, global> in the code object",
+        ),
+    ],
+)
+def test_wrong_signatures_are_refused(compiled, signature, message):
+    with pytest.raises(ArgumentError, match=message):
+        launch_of(compiled, signature=signature)
+
+
+def test_what_is_no_device_and_no_code_object_is_refused():
+    with pytest.raises(ArgumentError, match=r"device: 'emulated', .*rocke.open_device"):
+        Launcher("emulated", code_object(), SIGNATURE, block=(64, 1, 1))
+    with pytest.raises(ArgumentError, match=r"code_object: bytes, .*CodeObject.from_bytes"):
+        Launcher(FakeDevice(), b"abc", SIGNATURE, block=(64, 1, 1))
+
+
+def test_each_launch_may_have_a_grid_of_its_own():
+    device = FakeDevice()
+    launch = Launcher(device, code_object(), SIGNATURE, block=(64, 1, 1))
+    with pytest.raises(ArgumentError, match="scale_rows: no grid was given; use with_grid"):
+        launch(**arguments())
+    for n in (1, 7):
+        launch.with_grid((n, 1, 1))(**arguments())
+    assert [grid for grid, _, _ in device.launches] == [(1, 1, 1), (7, 1, 1)]
+    assert launch.grid is None
+    with pytest.raises(ArgumentError, match="grid: "):
+        launch.with_grid((0, 1, 1))
+
+
+def test_without_limits_an_array_must_be_contiguous():
+    wide = np.zeros((4, 2 * WIDTH), np.float16)
+    with pytest.raises(ArgumentError, match=r"'y': the array is not C-contig.*no limit says"):
+        launch_of(code_object())(**arguments(y=wide[:, :WIDTH]))
+
+
+@pytest.mark.parametrize("kind", [FakeDevice, InPlaceDevice])
+def test_the_promised_alignment_is_checked(kind):
+    memory = np.zeros(4 * WIDTH + 16, np.float16)
+    first = -memory.ctypes.data % 16 // 2
+    device = kind()
+    launch = launch_of(TYPED, device)
+    launch(**arguments(x=memory[first : first + 4 * WIDTH]))
+    with pytest.raises(ArgumentError, match=r"'x': host address 0x\w+4 is not a multiple of 16"):
+        launch(**arguments(x=memory[first + 2 : first + 2 + 4 * WIDTH]))
+    buffer = FakeBuffer(0x10008, 64, np.zeros(64, np.uint8))
+    with pytest.raises(ArgumentError, match="'x': device address 0x10008 is not a multiple of 16"):
+        launch(**arguments(x=buffer))
+    assert len(device.launches) == 1
+    assert not device.buffers
+
+
+X = np.zeros((4, WIDTH), np.float16)
+LONG = np.zeros(40, np.float16)
+
+
+@pytest.mark.parametrize("promise", ["x", "y"])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [(X, X), (LONG[:32], LONG[8:]), (FakeBuffer(0x10000, 64, np.zeros(64, np.uint8)),) * 2],
+)
+def test_memory_that_was_promised_to_be_apart_must_be(promise, x, y):
+    compiled = promising(**{promise: {"restrict": True}})
+    with pytest.raises(ArgumentError, match="arguments 'x' and 'y': they share memory"):
+        launch_of(compiled)(**arguments(x=x, y=y))
+    launch_of(compiled, outputs=())(**arguments(x=x, y=y))  # both are only read
+    launch_of(code_object())(**arguments(x=x, y=y))  # nothing was promised
+
+
+def test_interleaved_views_do_not_share_memory():
+    packed = np.zeros((4, 2, WIDTH), np.float16)
+    limits = {"x": {"strided": True}, "y": {"strided": True}}
+    launch = launch_of(promising(x={"restrict": True}), limits=limits)
+    launch(**arguments(x=packed[:, 0], y=packed[:, 1]))
+    with pytest.raises(ArgumentError, match="share memory"):
+        launch(**arguments(x=packed[:, 0], y=packed[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "text"),
+    [
+        ("global_write", lambda x, y: y + 64, "0 bytes past the end of argument 'y' (float16"),
+        ("global_read", lambda x, y: x - 4, "4 bytes before argument 'x' (float16 array of sha"),
+        ("global_write", lambda x, y: x + 6, "6 bytes into argument 'x'"),
+        ("global_read", lambda x, y: 1 << 50, None),
+        ("lds_read", lambda x, y: y, None),
+        ("progress", None, None),
+    ],
+)
+def test_a_fault_names_the_argument(kind, address, text):
+    def fail(device, kernargs):
+        x, y = struct.unpack_from("<QQ", kernargs)
+        report = {"kind": kind} | ({} if address is None else {"address": address(x, y)})
+        raise KernelFault("kernel scale_rows: bad", report)
+
+    with pytest.raises(KernelFault) as raised:
+        launch_of(code_object(), FakeDevice(fail))(**arguments())
+    if text is None:
+        assert str(raised.value) == "kernel scale_rows: bad"
+        assert "argument" not in raised.value.report
+    else:
+        assert f"kernel scale_rows: bad\n  {text}" in str(raised.value)
+        assert f"'{raised.value.report['argument']}'" in text
+
+
+def test_a_launcher_shows_what_it_launches():
+    shown = repr(launch_of(code_object()))
+    assert shown.startswith("Launcher(scale_rows(x: ptr<f16, global>, y: ")
+    assert shown.endswith("grid=(1, 1, 1), block=(64, 1, 1), device='fake')")
 
 
 def test_a_required_workgroup_size_is_kept():
