@@ -1,4 +1,4 @@
-"""``rocke list``: kernel families, their fields, and targets."""
+"""``rocke list``: kernel families, their fields, and targets; or what a library holds."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from rocke.cli.specs import find_family
 from rocke.kernels.registry import FAMILIES, Family
 
 
-@click.command("list", short_help="Show kernel families, their fields, and targets.")
-@click.argument("family", required=False)
+@click.command("list", short_help="Show kernel families and targets, or a library.")
+@click.argument("family", metavar="[FAMILY | LIBRARY]", required=False)
 @json_option
 def command(family: str | None, as_json: bool) -> None:
-    """Show kernel families, their fields with defaults, and targets.
+    """Show kernel families, their fields with defaults, and targets; or the kernels of LIBRARY (a
+    build folder, a zip, a wheel, or the name of an installed library).
 
     \b
     Examples:
       rocke list
       rocke list vsa
-      rocke list --json
+      rocke list build/ --json
     """
+    from rocke.cli.list_library import is_library, list_library
+
+    if family is not None and is_library(family):
+        list_library(family, as_json)
+        return
     shown = list(FAMILIES.values()) if family is None else [find_family(family)]
     if as_json:
         print_json({"families": [_family(f) for f in shown], "targets": _targets()})

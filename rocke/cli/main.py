@@ -18,9 +18,12 @@ from click.exceptions import NoArgsIsHelpError
 from rocke.cli.errors import USAGE, explain
 
 COMMANDS = {
-    "list": ("rocke.cli.list_command", "Show kernel families, their fields, and targets."),
-    "build": ("rocke.cli.build_command", "Compile a kernel and write the code object."),
+    "list": ("rocke.cli.list_command", "Show kernel families and targets, or a library."),
+    "build": ("rocke.cli.build_command", "Compile a kernel, or a library of kernels."),
     "run": ("rocke.cli.run_command", "Build a kernel, run it, compare with the reference."),
+    "pack": ("rocke.cli.pack_command", "Package a built library as a wheel or zip."),
+    "verify": ("rocke.cli.verify_command", "Run a library's kernels against their references."),
+    "diff": ("rocke.cli.diff_command", "Show what changed between two libraries."),
     "demo": ("rocke.cli.demo_command", "Run the seed kernels on every target."),
     "hip-env": ("rocke.cli.hip_env_command", "Run HIP programs on the emulated device."),
     "doctor": ("rocke.cli.doctor_command", "Show what was found on this machine."),

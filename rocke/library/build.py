@@ -274,6 +274,7 @@ def describe(job: Job, data: bytes) -> KernelEntry:
         raise ValueError(f"the object is for {code_object.arch}, expected {job.arch}")
     digest = hashlib.sha256(data).hexdigest()
     ident = f"{info.name}.{job.arch}"
+    needed = constraints(job)
     stem = ident if len(ident) <= _LONGEST_STEM else ident[:_LONGEST_STEM]
     return KernelEntry(
         id=ident,
@@ -290,12 +291,12 @@ def describe(job: Job, data: bytes) -> KernelEntry:
             Argument(s["name"], s["type"], a.offset, a.size, a.kind, a.access)
             for s, a in zip(signature, info.explicit_arguments, strict=True)
         ),
-        grid=rules.grid(found, spec, job.entry),
-        block=info.required_workgroup_size or found.block,
+        grid=rules.grid(found, spec, job.arch, job.entry, needed),
+        block=found.block_of(spec, job.arch),
         required_workgroup_size=info.required_workgroup_size,
         resources=Resources.of(info),
         limits=rules.plain_limits(found.limits(spec)),
-        constraints=constraints(job),
+        constraints=needed,
         priority=job.entry.priority,
         problem=job.entry.problem,
     )

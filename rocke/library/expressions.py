@@ -7,7 +7,7 @@ b]``. It is data, not code: nothing is ever evaluated but these three operations
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Expression = int | str | tuple[Any, ...]
@@ -90,3 +90,12 @@ def to_c(expression: Expression) -> str:
     if op == "ceil_div":
         return f"(({a} + {b} - 1ull) / {b})"
     return f"({a} {'*' if op == 'mul' else '+'} {b})"
+
+
+def rename(expression: Expression, new: Callable[[str], str]) -> Expression:
+    """The expression with every name replaced."""
+    if isinstance(expression, str):
+        return new(expression)
+    if isinstance(expression, tuple):
+        return (expression[0], rename(expression[1], new), rename(expression[2], new))
+    return expression

@@ -373,6 +373,10 @@ def _limit(raw: Any, where: str) -> Any:
     for key, value in _table(raw, where).items():
         if key == "align":
             made[key] = max(1, _count(value, f"{where}.align"))
+        elif key == "strided":
+            if not isinstance(value, bool):
+                raise ValueError(f"{where}.strided: {_short(value)}, expected true or false")
+            made[key] = value
         elif key == "shape":
             made[key] = tuple(_size(v, f"{where}.shape") for v in _list(value, where))
         elif key == "access":
