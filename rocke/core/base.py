@@ -19,7 +19,7 @@ from rocke.core.attributes import (
 from rocke.core.errors import IRError
 from rocke.core.kernel_def import KNOWN_TARGETS, KernelDef, Param, parameter_type
 from rocke.core.locations import source_location, source_place
-from rocke.core.types import I32, ScalarType, Type
+from rocke.core.types import I32, SCALAR_TYPES, ScalarType, Type, with_article
 from rocke.core.value import OpResult, Value
 
 Number = int | float
@@ -117,7 +117,7 @@ class BuilderBase:
             self._fail("param", f"a parameter name is an identifier, got {name!r}")
         if not isinstance(type, Type) or not parameter_type(type):
             wanted = "an integer of 8 bits or more, f16, bf16, f32 or a global or constant pointer"
-            self._fail("param", f"expected {wanted} for {name!r}, got {type}")
+            self._fail("param", f"expected {wanted} for {name!r}, got {_shown(type)}")
         pointer = not isinstance(type, ScalarType)
         if not pointer and (readonly or writeonly or noalias or align is not None):
             self._fail(
@@ -172,10 +172,10 @@ class BuilderBase:
         for message in self._incomplete.values():
             raise IRError(message)
         if len(self._blocks) > self._depth:
-            self._fail("mlir", "a scf_if or scf_for is still open")
+            self._fail(f"kernel {kernel.name}", "a scf_if or scf_for is still open")
         if self._returned is None:
             self._fail(
-                "mlir", f"kernel {kernel.name} has no end: call b.ret() after its last operation"
+                f"kernel {kernel.name}", "it has no end: call b.ret() after its last operation"
             )
         self._finish(kernel)
         try:
@@ -402,7 +402,7 @@ class BuilderBase:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             attribute = self._constant(op, like, value)
             return self._emit1(op, "arith.constant", (), like, {"value": attribute})
-        self._fail(op, f"expected a {like} Value or number, got {value!r}")
+        self._fail(op, f"expected {with_article(like)} Value or number, got {value!r}")
 
     def _alike(self, op: str, *values: Any) -> list[Value]:
         """Values of one type; Python numbers become constants of the type of the first Value."""
@@ -434,6 +434,13 @@ class BuilderBase:
     def _new_block(self) -> int:
         self._block_count += 1
         return self._block_count
+
+
+def _shown(type_: Any) -> str:
+    if isinstance(type_, str):
+        known = f": use {type_.upper()} of rocke.core.ir" if type_ in SCALAR_TYPES else ""
+        return f"{type_!r} (str){known}"
+    return str(type_)
 
 
 def _types(values: Sequence[Value]) -> str:

@@ -32,8 +32,9 @@ from types import TracebackType
 from mlir import ir as mlir_ir
 
 from rocke.core.base import BuilderBase, Operand
+from rocke.core.errors import IRError
 from rocke.core.locations import source_place
-from rocke.core.types import I1, I32, I64, Type
+from rocke.core.types import F32, I1, I32, I64, Type
 from rocke.core.value import Value
 
 
@@ -71,12 +72,17 @@ class _Region:
         finally:
             builder._regions.pop()
 
-    def _yield(self, values: Sequence[Value]) -> None:
-        given = tuple(v.type if isinstance(v, Value) else None for v in values)
-        if given != self._types:
+    def _yield(self, given: Sequence[Operand]) -> None:
+        types = tuple(v.type if isinstance(v, Value) else None for v in given)
+        fits = (t == w or t is None for t, w in zip(types, self._types, strict=False))
+        if len(types) != len(self._types) or not all(fits):
             wanted = ", ".join(map(str, self._types))
-            shown = ", ".join(str(t) for t in given)
+            shown = ", ".join(str(v.type if isinstance(v, Value) else v) for v in given)
             self._builder._fail("scf_yield", f"expected ({wanted}), got ({shown})")
+        values = [
+            self._builder._operand("scf_yield", v, t)
+            for v, t in zip(given, self._types, strict=True)
+        ]
         self._builder._emit("scf_yield", "scf.yield", values, verify=False)
         self._builder._ended.add(self._builder._blocks[-1])
 
@@ -84,6 +90,9 @@ class _Region:
     def results(self) -> tuple[Value, ...]:
         """The values of the operation; IRError before it is complete."""
         if self._results is None:
+            missing = self._builder._incomplete.get(self._number)
+            if missing is not None:
+                raise IRError(f"{missing}; its results exist only after that")
             self._builder._fail(self._op, "its results exist only after its bodies are closed")
         return self._results
 
@@ -259,30 +268,36 @@ class ControlFlow(BuilderBase):
         lower: Operand,
         upper: Operand,
         step: Operand,
-        iter_args: Sequence[Value | tuple[str, Value]],
+        iter_args: Sequence[Operand | tuple[str, Operand]],
         *,
         iv_name: str = "i",
     ) -> For:
         """`scf_for` with loop-carried values.
 
         ``iter_args`` are their first values, each alone or as ``(name, value)``; a name only makes
-        the MLIR text readable. ``with loop as (i, carried):`` gives the index and a tuple; end the
-        body with ``b.scf_yield(*next)``; then ``loop.results``. Emits ``scf.for``.
+        the MLIR text readable. A Python int counts as i32, a float as f32. ``with loop as (i,
+        carried):`` gives the index and a tuple; end the body with ``b.scf_yield(*next)``; then
+        ``loop.results``. Emits ``scf.for``.
         """
         carried: list[tuple[str | None, Value]] = []
         for item in iter_args:
             name, value = item if isinstance(item, tuple) else (None, item)
-            self._expect(
-                "scf_for_iter", value, isinstance(value, Value), "a Value or (name, Value)"
-            )
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                value = self._operand("scf_for_iter", value, I32 if isinstance(value, int) else F32)
+            good = isinstance(value, Value)
+            self._expect("scf_for_iter", value, good, "a Value, a number or (name, Value)")
+            assert isinstance(value, Value)
             carried.append((name, value))
         if not carried:
             self._fail("scf_for_iter", "expected at least one carried value (or use scf_for)")
         bounds = self._loop_bounds("scf_for_iter", lower, upper, step)
         return For(self, "scf_for_iter", bounds, carried, iv_name)
 
-    def scf_yield(self, *values: Value) -> None:
-        """Ends a region with the values of its operation. Emits ``scf.yield``."""
+    def scf_yield(self, *values: Operand) -> None:
+        """Ends a region with the values of its operation, or numbers of their types.
+
+        Emits ``scf.yield``.
+        """
         if not self._regions:
             self._fail("scf_yield", "there is no open scf_if or scf_for_iter")
         self._regions[-1]._yield(values)

@@ -14,6 +14,7 @@ from rocke.core.types import (
     ScalarType,
     Type,
     VectorType,
+    with_article,
 )
 from rocke.core.value import Value
 
@@ -182,7 +183,7 @@ class GlobalMemory(Addresses):
         op = "buffer_store"
         elem = self._buffer(op, rsrc, store=True)
         stored = self._operand(op, value, elem)
-        self._expect(op, stored, stored.type == elem, f"a {elem} value")
+        self._expect(op, stored, stored.type == elem, f"{with_article(elem)} value")
         operands = self._buffer_operands(op, elem, rsrc, offset, soffset)
         self._emit(op, "rocdl.raw.ptr.buffer.store", (stored, *operands))
 

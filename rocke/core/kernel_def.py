@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,12 +69,15 @@ _KNOWN: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 class KernelAttributes(dict[str, Any]):
     """Attributes of a kernel; a key that nothing would honour, or a bad value, is refused.
 
-    ``max_workgroup_size`` (int, default 256), ``waves_per_eu`` (int, (fewest, most) or None: the
-    compiler's register budget), ``required_workgroup_size`` ((x, y, z) or None).
+    ``max_workgroup_size`` (int, default 256, or what ``required_workgroup_size`` makes),
+    ``waves_per_eu`` (int, (fewest, most) or None: the compiler's register budget),
+    ``required_workgroup_size`` ((x, y, z) or None; not more work-items than a
+    ``max_workgroup_size`` that was given).
     """
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         super().__init__(max_workgroup_size=256, waves_per_eu=None, required_workgroup_size=None)
+        self._limited = False
         self.update(values or {})
 
     def __setitem__(self, key: str, value: Any) -> None:
@@ -85,7 +89,18 @@ class KernelAttributes(dict[str, Any]):
             raise IRError(
                 f"kernel attribute {key!r}: expected {wanted}, got {value!r} (at {source_place()})"
             )
+        required = value if key == "required_workgroup_size" else self["required_workgroup_size"]
+        most = value if key == "max_workgroup_size" else self["max_workgroup_size"]
+        self._limited |= key == "max_workgroup_size"
+        if required is not None and self._limited and math.prod(required) > most:
+            raise IRError(
+                f"kernel attribute {key!r}: required_workgroup_size {required} is "
+                f"{math.prod(required)} work-items, max_workgroup_size is {most} "
+                f"(at {source_place()})"
+            )
         super().__setitem__(key, value)
+        if required is not None and not self._limited:
+            super().__setitem__("max_workgroup_size", math.prod(required))
 
     def update(self, *mappings: Mapping[str, Any], **values: Any) -> None:  # type: ignore[override]
         """Sets several attributes, each checked."""

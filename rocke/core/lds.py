@@ -10,7 +10,7 @@ from mlir import ir as mlir_ir
 
 from rocke.core.base import Operand
 from rocke.core.global_memory import GlobalMemory
-from rocke.core.types import I32, PtrType, ScalarType, SmemType, Type, VectorType
+from rocke.core.types import I32, PtrType, ScalarType, SmemType, Type, VectorType, with_article
 from rocke.core.value import Value
 
 LDS_ALIGN = 16
@@ -31,24 +31,25 @@ class Lds(GlobalMemory):
     """The workgroup's LDS.
 
     An index is one i32 Value (or Python int) for a one-dimensional array, else a list with one for
-    each dimension; arrays are row-major. Indices past the end are not checked.
+    each dimension; arrays are row-major. A place given by Python ints alone must lie in the array;
+    other indices are not checked.
     """
 
     _incoming: mlir_ir.Attribute | None = None
 
-    def smem_alloc(self, type: ScalarType, shape: Sequence[int], name_hint: str = "smem") -> Value:
+    def smem_alloc(
+        self, type: ScalarType, shape: int | Sequence[int], name_hint: str = "smem"
+    ) -> Value:
         """An LDS array for the whole launch, 16-byte aligned, not initialised.
 
+        ``shape`` is a list of sizes, or one size.
         Each array is a global of its own, so LLVM knows that accesses to two arrays never meet.
         Emits ``llvm.mlir.global`` in address space 3 and ``llvm.mlir.addressof`` at the kernel's
         start.
         """
         op = "smem_alloc"
         self._in_memory(op, type)
-        try:
-            array = SmemType(type, tuple(shape))
-        except (TypeError, ValueError) as error:
-            self._fail(op, str(error))
+        array = self._array_type(op, type, shape)
         self._smem_count += 1
         # Any text is a hint, but symbols are written into the text of attributes.
         hint = _NO_SYMBOL.sub("_", str(name_hint))
@@ -93,7 +94,7 @@ class Lds(GlobalMemory):
                 self._fail(op, f"expected i32 indices, got {i!r}")
         return flat  # type: ignore[return-value]
 
-    def _element(self, op: str, array: Value, index: Sequence[Index]) -> Value:
+    def _element(self, op: str, array: Value, index: Sequence[Index], count: int = 1) -> Value:
         type_ = self._smem(op, array)
         constant, total = 0, None
         for i, stride in zip(self._indices(op, type_, index), type_.strides, strict=True):
@@ -106,11 +107,24 @@ class Lds(GlobalMemory):
                 term = self._emit1(op, "arith.muli", (i, self._operand(op, stride)), I32)
             total = term if total is None else self._emit1(op, "arith.addi", (total, term), I32)
         if total is None:
+            elements = type_.bytes // type_.elem.bytes
+            if not 0 <= constant <= elements - count:
+                what = f"element {constant}" if count == 1 else f"{count} elements from {constant}"
+                self._fail(op, f"{what} of {type_}: outside its {elements} elements")
             return self._element_pointer(op, array, type_.elem, constant)
         where = self._element_pointer(op, array, type_.elem, total)
         return self._element_pointer(op, where, type_.elem, constant)
 
-    def smem_view(self, array: Value, type: ScalarType, shape: Sequence[int]) -> Value:
+    def _array_type(self, op: str, type: ScalarType, shape: int | Sequence[int]) -> SmemType:
+        sizes = (shape,) if isinstance(shape, int) else shape
+        if not isinstance(sizes, (tuple, list)):
+            self._fail(op, f"expected a size or a list of sizes, got {shape!r}")
+        try:
+            return SmemType(type, tuple(sizes))
+        except (TypeError, ValueError) as error:
+            self._fail(op, str(error))
+
+    def smem_view(self, array: Value, type: ScalarType, shape: int | Sequence[int]) -> Value:
         """The bytes of an LDS array as an array of another type and shape, not larger.
 
         Emits nothing.
@@ -118,10 +132,7 @@ class Lds(GlobalMemory):
         op = "smem_view"
         whole = self._smem(op, array)
         self._in_memory(op, type)
-        try:
-            view = SmemType(type, tuple(shape))
-        except (TypeError, ValueError) as error:
-            self._fail(op, str(error))
+        view = self._array_type(op, type, shape)
         if view.bytes > whole.bytes:
             self._fail(op, f"expected at most the {whole.bytes} bytes of {whole}, got {view}")
         return Value(self, self._use(op, array), view, array._block)
@@ -147,7 +158,8 @@ class Lds(GlobalMemory):
         """
         op = "smem_load_vN"
         elem = self._same_element(op, self._smem(op, array).elem, dtype)
-        address, type_ = self._element(op, array, (index, *more)), self._vector_of(op, elem, n)
+        type_ = self._vector_of(op, elem, n)
+        address = self._element(op, array, (index, *more), n)
         return self._load(op, address, type_, align, self._read_scope())
 
     def smem_store_vN(
@@ -159,7 +171,21 @@ class Lds(GlobalMemory):
         """
         op = "smem_store_vN"
         stored = self._counted(op, self._smem(op, array).elem, value, n)
-        self._store(op, self._element(op, array, (index,)), stored, align)
+        self._store(op, self._element(op, array, (index,), n), stored, align)
+
+    def smem_load(self, array: Value, *index: Index) -> Value:
+        """One element, as a scalar. Emits ``llvm.load``."""
+        op = "smem_load"
+        elem = self._smem(op, array).elem
+        return self._load(op, self._element(op, array, index), elem, None, self._read_scope())
+
+    def smem_store(self, array: Value, index: Index, value: Operand) -> None:
+        """Stores one element, a scalar. Emits ``llvm.store``."""
+        op = "smem_store"
+        elem = self._smem(op, array).elem
+        stored = self._operand(op, value, elem)
+        self._expect(op, stored, stored.type == elem, f"{with_article(elem)} value")
+        self._store(op, self._element(op, array, (index,)), stored, None)
 
     # -- direct copies -------------------------------------------------------------------
 

@@ -60,15 +60,22 @@ def source_location() -> tuple[str, int]:
 
 
 def source_place() -> str:
-    """The caller's place for messages: ``path:line``, with the user's own line where it differs."""
+    """The caller's place for messages: ``path:line``.
+
+    A line inside a kernel or helper of the package comes first, then the user's own line. Other
+    parts of the package are named only where there is nothing else.
+    """
     inner: str | None = None
+    package: str | None = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         kind, _ = _classify(frame)
         place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if kind == _OUTSIDE:
             return place if inner is None else f"{inner}, called from {place}"
-        if kind != _CORE and inner is None:
-            inner = place
+        if kind == _KERNEL:
+            inner = inner or place
+        elif kind == _PACKAGE:
+            package = package or place
         frame = frame.f_back
-    return inner or "unknown"
+    return inner or package or "unknown"

@@ -226,6 +226,11 @@ def element_of(type_: Type) -> Type:
     return type_.elem if isinstance(type_, VectorType) else type_
 
 
+def with_article(type_: Type) -> str:
+    """``an i32``, ``a vec<f16, 4>``: the type in a sentence."""
+    return f"{'an' if type_.name[0] in 'if' else 'a'} {type_.name}"
+
+
 def is_int(type_: Type) -> bool:
     """Whether it is an integer or a vector of integers."""
     elem = element_of(type_)

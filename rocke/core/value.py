@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from mlir import ir as mlir_ir
@@ -9,17 +10,27 @@ from mlir import ir as mlir_ir
 from rocke.core.errors import IRError
 from rocke.core.kernel_def import Param
 from rocke.core.locations import source_place
-from rocke.core.types import Type
+from rocke.core.types import Type, with_article
 
 if TYPE_CHECKING:
     from rocke.core.base import BuilderBase
+
+
+def _refused(what: str, advice: str) -> Callable[..., NoReturn]:
+    def refuse(value: Value, *others: object) -> NoReturn:
+        raise IRError(
+            f"{with_article(value.type)} value of the kernel has no {what} while the kernel is "
+            f"built; use {advice} (at {source_place()})"
+        )
+
+    return refuse
 
 
 class Value:
     """A typed SSA value of one builder; made by builder methods only.
 
     ``type`` is its rocke type. Its content exists only when the kernel runs, so it cannot be a
-    Python condition: use ``b.scf_if`` or ``b.select``.
+    Python condition (use ``b.scf_if`` or ``b.select``), number or operand of Python's operators.
     """
 
     __slots__ = ("_block", "_mlir", "_owner", "_param", "type")
@@ -38,12 +49,39 @@ class Value:
         self._param = param
         self.type = type_
 
-    def __bool__(self) -> NoReturn:
-        raise IRError(
-            f"a {self.type} value of the kernel has no truth value while the kernel is built; use "
-            f"b.scf_if(condition) for control flow or b.select(condition, x, y) for a choice "
-            f"(at {source_place()})"
-        )
+    __bool__ = _refused(
+        "truth value",
+        "b.scf_if(condition) for control flow or b.select(condition, x, y) for a choice",
+    )
+    __add__ = __radd__ = _refused("+", "b.add or b.fadd")
+    __sub__ = __rsub__ = _refused("-", "b.sub or b.fsub")
+    __mul__ = __rmul__ = _refused("*", "b.mul or b.fmul")
+    __truediv__ = __rtruediv__ = _refused("/", "b.fdiv, or b.div for integers")
+    __floordiv__ = __rfloordiv__ = _refused("//", "b.div")
+    __mod__ = __rmod__ = _refused("%", "b.mod")
+    __pow__ = __rpow__ = _refused("**", "b.exp2 and b.log2")
+    __and__ = __rand__ = _refused("&", "b.land")
+    __or__ = __ror__ = _refused("|", "b.lor")
+    __xor__ = __rxor__ = _refused("^", "b.lxor")
+    __lshift__ = __rlshift__ = _refused("<<", "b.shl")
+    __rshift__ = __rrshift__ = _refused(">>", "b.lshr or b.ashr")
+    __neg__ = _refused("unary -", "b.fneg, or b.sub(0, x)")
+    __invert__ = _refused("~", "b.lnot")
+    __abs__ = _refused("abs()", "b.fabs")
+    __lt__ = __le__ = __gt__ = __ge__ = _refused("order", "b.cmp_lt, ... or b.fcmp")
+    __index__ = __int__ = __float__ = _refused("Python number", "b.scf_for to count up to it")
+    __iter__ = __len__ = _refused("length", "b.vec_extract for the elements of a vector")
+    __getitem__ = _refused("[...]", "b.vec_extract, b.global_load or b.smem_load")
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same value of the builder; a number is refused: use ``b.cmp_eq``."""
+        if isinstance(other, (int, float)):
+            raise IRError(
+                f"{with_article(self.type)} value of the kernel cannot be compared with {other!r} "
+                f"while the kernel is built; use b.cmp_eq or b.fcmp (at {source_place()})"
+            )
+        return self is other
 
     def __repr__(self) -> str:
         return f"Value({self.type})"
@@ -57,6 +95,10 @@ class OpResult:
     def __init__(self, name: str, results: tuple[Value, ...]) -> None:
         self.name = name
         self.results = results
+
+    def __repr__(self) -> str:
+        types = ", ".join(str(value.type) for value in self.results)
+        return f"OpResult({self.name} -> ({types}))"
 
     @property
     def result(self) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocke.core.base import BuilderBase
-from rocke.core.types import I32, ScalarType, VectorType
+from rocke.core.types import I32, ScalarType, VectorType, with_article
 from rocke.core.value import Value
 
 
@@ -61,7 +61,8 @@ class Vectors(BuilderBase):
         """
         type_ = self._is_vector("vec_insert", vector)
         element = self._operand("vec_insert", value, type_.elem)
-        self._expect("vec_insert", element, element.type == type_.elem, f"a {type_.elem} element")
+        wanted = f"{with_article(type_.elem)} element"
+        self._expect("vec_insert", element, element.type == type_.elem, wanted)
         if isinstance(index, Value):
             self._expect("vec_insert", index, index.type == I32, "an i32 index")
             operands = (vector, element, index)

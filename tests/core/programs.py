@@ -263,6 +263,9 @@ def lds(b: IRBuilder, p: SimpleNamespace) -> None:
     keep(b, p.h, b.smem_load_vN(tile, [p.n, tid], dtype=F16, n=8))
     keep(b, p.h, b.smem_load_vN(tile, tid, p.n, n=4))
     keep(b, p.y, b.smem_load_vN(mask, index=tid, dtype=I8, n=1))
+    b.smem_store(tile, [tid, 70], 0.5)
+    b.smem_store(mask, 99, b.smem_load(mask, tid))
+    keep(b, p.h, b.smem_load(tile, tid, p.n))
 
 
 @program("rocdl.raw.ptr.buffer.load.lds", "rocdl.s.waitcnt", "rocdl.s.barrier")

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from rocke.compiler import compile_kernel
 from rocke.core.ir import F16, F32, I1, I8, I32, I64, IRBuilder, IRError, MlirType, ptr, vec
 
 V4 = vec(F16, 4)
@@ -268,6 +269,92 @@ def test_a_value_is_no_python_condition():
     below = b.cmp_lt(b.param("i", I32), 4)
     with pytest.raises(TypeError, match=r"scf_if.*select.*test_errors\.py"):
         bool(below)
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        (lambda x: x + 1, r"no \+ .*b.add or b.fadd"),
+        (lambda x: 1 - x, "no - .*b.sub or b.fsub"),
+        (lambda x: x * x, "b.mul or b.fmul"),
+        (lambda x: x // 2, "b.div"),
+        (lambda x: x % 2, "b.mod"),
+        (lambda x: x << 2, "b.shl"),
+        (lambda x: -x, "b.fneg"),
+        (lambda x: x < 1, "no order .*b.cmp_lt"),
+        (lambda x: x >= 1, "no order .*b.cmp_lt"),
+        (lambda x: x == 1, "cannot be compared with 1 .*b.cmp_eq"),
+        (lambda x: x != 1, "cannot be compared with 1 .*b.cmp_eq"),
+        (lambda x: range(x), "no Python number .*b.scf_for"),
+        (lambda x: float(x), "no Python number"),
+        (lambda x: x[0], r"no \[...\] .*b.vec_extract, b.global_load or b.smem_load"),
+        (lambda x: list(x), "b.vec_extract"),
+        (lambda x: len(x), "b.vec_extract"),
+    ],
+)
+def test_python_operators_say_what_to_use(use, advice):
+    x = IRBuilder("k").param("x", I32)
+    with pytest.raises(IRError, match=rf"^an i32 value of the kernel .*{advice}.*test_errors.py:"):
+        use(x)
+
+
+def test_values_are_equal_to_themselves_and_can_be_keys():
+    b = IRBuilder("k")
+    x, y = b.param("x", I32), b.param("y", I32)
+    assert x == x
+    assert x != y
+    assert x in [y, x]
+    assert {x: 1, y: 2}[x] == 1
+
+
+def test_a_missing_end_names_the_users_line_only():
+    b = IRBuilder("k")
+    with pytest.raises(IRError) as raised:
+        compile_kernel(b.kernel, "gfx942")
+    expected = r"kernel k: it has no end: call b.ret\(\) .* \(at (\S*test_errors.py:\d+)\)"
+    assert re.fullmatch(expected, str(raised.value))
+
+
+def test_results_without_an_else_region_say_so():
+    b = IRBuilder("k")
+    with b.scf_if(b.cmp_lt(b.param("i", I32), 4), [F32]) as branch:
+        b.scf_yield(1.0)
+    with pytest.raises(IRError, match=r"needs 'with branch.orelse\(\):' too .*its results"):
+        _ = branch.results
+
+
+def test_an_operation_shows_its_results():
+    b = IRBuilder("k")
+    made = b._op("arith.addi", [b.param("i", I32)] * 2, [I32])
+    assert repr(made) == "OpResult(arith.addi -> (i32))"
+
+
+def test_a_type_by_its_name_says_which_object_to_use():
+    with pytest.raises(IRError, match=r"for 'x', got 'f32' \(str\): use F32 of rocke.core.ir"):
+        IRBuilder("k").param("x", "f32")
+    with pytest.raises(IRError, match=r"for 'x', got 'float' \(str\) \(at"):
+        IRBuilder("k").param("x", "float")
+
+
+@pytest.mark.parametrize(
+    ("access", "message"),
+    [
+        (lambda b, a: b.smem_load(a, 64), r"smem_load: element 64 of lds<f32, 64>.*its 64 elements"),
+        (lambda b, a: b.smem_store(a, -1, 0.0), "smem_store: element -1 of"),
+        (lambda b, a: b.smem_ptr(a, 64), "smem_ptr: element 64"),
+        (lambda b, a: b.smem_load_vN(a, 61, n=4), "smem_load_vN: 4 elements from 61"),
+        (lambda b, a: b.smem_store_vN(a, 64, 0.0, 1), "smem_store_vN: element 64"),
+    ],
+)
+def test_a_constant_place_outside_an_lds_array_is_refused(access, message):
+    b = IRBuilder("k")
+    array = b.smem_alloc(F32, 64)
+    assert array.type.shape == (64,)
+    with pytest.raises(IRError, match=message):
+        access(b, array)
+    b.smem_store_vN(array, 60, b.smem_load_vN(array, 60, n=4), 4)
+    with pytest.raises(IRError, match="smem_alloc: expected a size or a list of sizes, got '64'"):
+        b.smem_alloc(F32, "64")
 
 
 def test_a_value_of_another_builder_is_refused():

@@ -110,6 +110,23 @@ def test_changing_an_attribute_changes_the_text():
     assert b.kernel.mlir is b.kernel.mlir
 
 
+def test_the_required_size_and_the_largest_size_agree():
+    b = IRBuilder("k")
+    b.kernel.attributes["required_workgroup_size"] = (512, 1, 1)
+    assert b.kernel.attributes["max_workgroup_size"] == 512
+    b.ret()
+    assert pickle.loads(pickle.dumps(b.kernel)).attributes == b.kernel.attributes
+    message = r"required_workgroup_size \(\d+, 1, 1\) is \d+ work-items, max_workgroup_size is 64"
+    with pytest.raises(IRError, match=message):
+        b.kernel.attributes["max_workgroup_size"] = 64
+    other = IRBuilder("k").kernel.attributes
+    other["max_workgroup_size"] = 64
+    with pytest.raises(IRError, match=message):
+        other["required_workgroup_size"] = (128, 1, 1)
+    assert other["required_workgroup_size"] is None
+    other["required_workgroup_size"] = (32, 2, 1)
+
+
 def test_binding_to_a_target():
     b = IRBuilder("k")
     assert b.kernel.arch is None

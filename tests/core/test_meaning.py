@@ -450,7 +450,7 @@ def test_loops_branches_and_early_return():
         with b.scf_if(b.cmp_lt(n, 0)):
             b.global_store(p.o, tid, -1)
             b.ret()
-        loop = b.scf_for_iter(0, n, 2, [("sum", b.const_i32(0)), b.const_i32(1)])
+        loop = b.scf_for_iter(0, n, 2, [("sum", 0), 1])
         with loop as (i, (total, count)):
             with b.scf_if(b.cmp_gt(i, 5), [I32]) as branch:
                 b.scf_yield(b.sub(total, i))
