@@ -339,7 +339,10 @@ def test_a_type_by_its_name_says_which_object_to_use():
 @pytest.mark.parametrize(
     ("access", "message"),
     [
-        (lambda b, a: b.smem_load(a, 64), r"smem_load: element 64 of lds<f32, 64>.*its 64 elements"),
+        (
+            lambda b, a: b.smem_load(a, 64),
+            r"smem_load: element 64 of lds<f32, 64>.*its 64 elements",
+        ),
         (lambda b, a: b.smem_store(a, -1, 0.0), "smem_store: element -1 of"),
         (lambda b, a: b.smem_ptr(a, 64), "smem_ptr: element 64"),
         (lambda b, a: b.smem_load_vN(a, 61, n=4), "smem_load_vN: 4 elements from 61"),
