@@ -15,6 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocke.attention.api import block_sparse_attention as block_sparse_attention
     from rocke.attention.devices import open_device as open_device
+    from rocke.attention.metadata import bitmap_to_list as bitmap_to_list
+    from rocke.attention.metadata import block_means as block_means
+    from rocke.attention.metadata import invert_list as invert_list
+    from rocke.attention.metadata import list_from_deltas as list_from_deltas
+    from rocke.attention.metadata import list_to_bitmap as list_to_bitmap
+    from rocke.attention.metadata import list_to_deltas as list_to_deltas
+    from rocke.attention.metadata import longest_first as longest_first
+    from rocke.attention.metadata import select_blocks as select_blocks
     from rocke.attention.patterns import BitmapPattern as BitmapPattern
     from rocke.attention.patterns import ListPattern as ListPattern
 
@@ -22,6 +30,14 @@ _HOME = {
     "BitmapPattern": "patterns",
     "ListPattern": "patterns",
     "block_sparse_attention": "api",
+    "bitmap_to_list": "metadata",
+    "block_means": "metadata",
+    "invert_list": "metadata",
+    "list_from_deltas": "metadata",
+    "list_to_bitmap": "metadata",
+    "list_to_deltas": "metadata",
+    "longest_first": "metadata",
+    "select_blocks": "metadata",
     "open_device": "devices",
 }
 

@@ -53,7 +53,7 @@ def block_sparse_attention(
     window: Window = (None, None),
     variable_block_sizes: np.ndarray | None = None,
     need_lse: bool = False,
-    row_order: np.ndarray | None = None,
+    row_order: np.ndarray | str | None = None,
     settings: BlockSparseSettings | None = None,
 ) -> Any:
     """Attention of q over the key blocks that ``pattern`` keeps; cost follows the kept blocks.
@@ -68,7 +68,8 @@ def block_sparse_attention(
       None or -1 is no bound. ``causal`` bounds the right side by 0.
     - ``variable_block_sizes`` i32 ``[num_k_blocks]``: leading keys of each block that are real.
     - ``row_order`` i32 ``[..., num_q_blocks]``, leading axes as the pattern's: the order in which
-      query blocks are started, a permutation. Results do not depend on it.
+      query blocks are started, a permutation; ``"longest_first"``: by count, found on the device.
+      Results do not depend on it.
     - ``device``: a device, or a name as :func:`rocke.attention.open_device` takes.
     - ``settings``: of the kernel, instead of the table's choice.
 
@@ -83,7 +84,7 @@ def block_sparse_attention(
     scale = _scale(softmax_scale, tensors.head_size)
     bounds = _window(window, causal)
     sizes = _block_sizes(variable_block_sizes, pattern, tensors)
-    order = _row_order(row_order, pattern)
+    order = _row_order(row_order, pattern, device)
     spec = BlockSparseAttentionSpec(
         head_size=tensors.head_size,
         dtype=tensors.dtype,
@@ -278,9 +279,15 @@ def _block_sizes(sizes: object, pattern: Pattern, tensors: Tensors) -> np.ndarra
     return as_i32(sizes)
 
 
-def _row_order(order: object, pattern: Pattern) -> np.ndarray | None:
+def _row_order(order: object, pattern: Pattern, device: Device | str) -> np.ndarray | None:
     if order is None:
         return None
+    if isinstance(order, str):
+        if order != "longest_first":
+            raise ArgumentError(f"row_order: {order!r}, expected 'longest_first' or an array")
+        from rocke.attention.metadata import longest_first
+
+        return longest_first(pattern, device=device)
     if not isinstance(order, np.ndarray) or order.dtype.kind not in "iu":
         found = order.dtype if isinstance(order, np.ndarray) else type(order).__name__
         raise ArgumentError(f"row_order: {found}, expected a numpy array of integers")
