@@ -153,9 +153,12 @@ class Memory:
             room = below.hi - address
             kind = "" if below.writable else ", which is read-only"
             return f"{room} bytes before the end of the {below.what}{kind}"
+        gaps = [address - below.hi] if below is not None else []
+        gaps += [above.lo - address] if above is not None else []
         with self._lock:
             freed = [r for r in self._freed if r.lo <= address < r.hi]
-        if freed:
+        # The host may use the memory of an array again, next to one that is live.
+        if freed and min(gaps, default=GUARD) >= GUARD:
             return f"in a freed {freed[-1].what}"
         if below is not None and (above is None or address - below.hi <= above.lo - address):
             if address - below.hi < 1 << 32:

@@ -59,6 +59,15 @@ def test_explains_where_an_address_lies(offset, text):
     assert text in memory.explain(buffer.address + offset, memory.ranges())
 
 
+def test_a_live_neighbour_is_named_rather_than_an_array_that_was_there_before():
+    memory = Memory(1 << 30)
+    array = np.zeros(4096, np.uint8)
+    memory.free(memory.wrap(array))
+    memory.wrap(array[:100])
+    text = memory.explain(array.ctypes.data + 104, memory.ranges())
+    assert text.startswith("4 bytes past the end of the wrapped array of 100 bytes")
+
+
 def test_freed_memory_counts_no_more_and_is_recognised():
     memory = Memory(1000)
     buffer = memory.allocate(1000)
