@@ -61,3 +61,4 @@ def _show(findings: list[Finding], works: bool) -> None:
         out.print("Kernels can be built and run on the emulated device.")
     else:
         out.print("[red]Kernels cannot be built and run until what is missing is installed.[/]")
+        out.print("Kernels of a library can be selected, and launched on a GPU, without it.")

@@ -23,11 +23,28 @@ class Failure(click.ClickException):
     exit_code = FAILED
 
 
+EXTRAS = {
+    "mlir": "compiler",
+    "ziglang": "compiler",
+    "llvmlite": "all",
+    "rocm": "emulator",
+    "tomli": "compiler",
+}
+"""Modules that rocke's run-time part comes without -> the extra that brings them."""
+
+
 def explain(error: Exception) -> click.ClickException | None:
     """The one-line report for an error of rocke's own, or ``None`` for a bug.
 
     The modules that define the errors are not imported: an error of theirs means they are loaded.
     """
+    root = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if root in EXTRAS:
+        from rocke.cli.probes import install_command
+
+        return Failure(
+            f"this needs {root}, which is not installed: {install_command(EXTRAS[root])}"
+        )
     usage = {"UnknownTarget", "ArgumentError", "CodeObjectError", "SpecError"}
     usage |= {"CatalogueError", "LibraryError", "NoKernel"}
     failed = {"CompileError", "DeviceError", "DisassemblerError", "IRError", "BuildError"}

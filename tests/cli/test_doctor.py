@@ -72,10 +72,10 @@ def test_a_probe_that_fails_or_dies_is_a_finding(monkeypatch, function, message)
         return real([*command[:2], source], **keywords)
 
     monkeypatch.setattr(subprocess, "run", run)
-    found = _examine(_Probe("thing", function, True, ("ziglang",)))
+    found = _examine(_Probe("thing", function, True, "compiler"))
     assert not found.found
     assert message in found.detail
-    assert f"{sys.executable} -m pip install 'ziglang" in found.remedy
+    assert f"{sys.executable} -m pip install 'rocke[compiler]'" in found.remedy
 
 
 def test_a_missing_package_is_named(monkeypatch):
