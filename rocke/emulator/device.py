@@ -203,7 +203,7 @@ class EmulatedDevice:
             if self.checks:
                 mode = FloatMode.from_register(descriptor.mode)
                 program = find_blocks(reader, entries, mode, self.arch)
-                checking = instrument(program, self.arch, self.checks)
+                checking = instrument(program, self.arch, self.checks, descriptor, info.arguments)
                 instruments.append(checking)
             compiled = compile_kernel_code(
                 reader, entries, descriptor.mode, self.arch, instrument=combined(instruments)
@@ -298,7 +298,9 @@ class EmulatedDevice:
         ranges += [*image.ranges, *arguments.ranges()]
         if scratch:
             ranges += [Range(a.scratch, a.scratch + scratch, True, "scratch") for a in arenas]
-        checks = self._start_checks(handle, geometry, work, [b.range for b in holders])
+        checks = self._start_checks(
+            handle, geometry, work, arguments.segment, [b.range for b in holders]
+        )
         begin = time.perf_counter()
         outcome = self._executor.run(handle.compiled, work, arenas, memory_map(ranges), checks)
         self._last = _Launch(info.name, handle, geometry, time.perf_counter() - begin, outcome)
@@ -318,7 +320,12 @@ class EmulatedDevice:
         del holders
 
     def _start_checks(
-        self, handle: _Handle, geometry: Geometry, work: Work, buffers: Sequence[Range]
+        self,
+        handle: _Handle,
+        geometry: Geometry,
+        work: Work,
+        arguments: np.ndarray,
+        buffers: Sequence[Range],
     ) -> LaunchChecks | None:
         if handle.checking is None:
             return None
@@ -329,6 +336,7 @@ class EmulatedDevice:
             lds=work.lds,
             seed=self.seed,
             scalars=[*range(words), *(s for s in work.system if s >= 0)],
+            arguments=arguments,
             buffers=buffers,
         )
 

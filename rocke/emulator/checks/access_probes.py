@@ -25,9 +25,10 @@ from rocke.emulator.semantics.memory_lds import lds_bytes
 
 FLAT_LDS_SLOTS = 3
 """Slots of an access to LDS by a flat or copying instruction come so much later."""
+_ALL = (1 << 64) - 1
 _HELPERS: dict[str, Helper] = {}
 _COMMON = [
-    *(("i64", name) for name in ("exec", "slot", "flags", "first", "count", "skip")),
+    *(("i64", name) for name in ("exec", "slot", "flags", "argument", "first", "count", "skip")),
     ("ptr", "data"),
 ]
 
@@ -44,13 +45,14 @@ class Data:
     skip: int = 0
 
 
-def common(slot: int, flags: int, data: Data) -> list[Arg]:
-    """The leading arguments: EXEC, finding slot, flags and the data registers.
+def common(slot: int, flags: int, data: Data, argument: int = -1) -> list[Arg]:
+    """The leading arguments: EXEC, finding slot, flags, pointer argument and data registers.
 
-    Contents that are not known are told by an odd ``skip``.
+    ``argument`` is the segment offset of the pointer that the address was computed from, -1 if that
+    is not known. Contents that are not known are told by an odd ``skip``.
     """
     skip = 1 if data.contents is None else data.skip
-    numbers = (slot, flags, data.first, data.count, skip)
+    numbers = (slot, flags, argument & _ALL, data.first, data.count, skip)
     return [WAVE, ScalarReg(EXEC, 64), *(Imm(v, 64) for v in numbers), RegPtr(data.contents or 0)]
 
 
@@ -161,6 +163,12 @@ def _global(
 ) -> None:
     array = c.new(f"alloca {ADDRESSES}, align 64")
     c.store(ADDRESSES, addresses, array, align=64)
+    origin = c.var(base)
+    argument = c.param("argument")
+    with c.when(argument.differs(-1)):
+        thread = c.pointer(c.get("%wave", at.W_THREAD))
+        origin.set(c.get(c.pointer(c.get(thread, at.T_ARGUMENTS) + argument)))
+    base = origin.get()
     c.invoke(
         "void",
         "rk_check_global",
@@ -235,7 +243,14 @@ def direct_copy(address: Address, size: int, rows: int, head: list[Arg]) -> tupl
     offset = next(
         a for (_, n), a in zip(address.params, address.args, strict=True) if n == "offset"
     )
-    wave, exec_, slot, _, *registers = head
+    wave, exec_, slot, _, argument, *registers = head
     assert isinstance(slot, Imm)
-    marked = (wave, exec_, Imm(slot.value + FLAT_LDS_SLOTS, 64), Imm(at.LDS_COPY, 64), *registers)
+    marked = (
+        wave,
+        exec_,
+        Imm(slot.value + FLAT_LDS_SLOTS, 64),
+        Imm(at.LDS_COPY, 64),
+        argument,
+        *registers,
+    )
     return read, HelperCall(_HELPERS[name], (*marked, ScalarReg(M0), offset))

@@ -6,7 +6,7 @@ launch's table of findings; slots 0 to 5 belong to checks that are switched off.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,12 +45,20 @@ class Slot:
 
 
 class Instrumentation:
-    """The calls of one kernel; call it with an instruction."""
+    """The calls of one kernel; call it with an instruction.
+
+    ``found`` is what the code alone shows, ``pointers`` the argument that an access belongs to (see
+    :func:`rocke.emulator.checks.provenance.pointer_arguments`).
+    """
 
     def __init__(
-        self, flow: Flow, checks: frozenset[Check], found: Iterable[StaticFinding]
+        self,
+        flow: Flow,
+        checks: frozenset[Check],
+        found: Iterable[StaticFinding],
+        pointers: Mapping[int, int],
     ) -> None:
-        self.arch, self.checks = flow.arch, checks
+        self.arch, self.checks, self._pointers = flow.arch, checks, pointers
         self.slots: list[Slot] = [Slot(None, 0, "")] * _OFF
         self._descriptions: list[int] = [0]
         self._known: dict[int, tuple[HelperCall, ...]] = {}
@@ -283,7 +291,8 @@ class Instrumentation:
             wanted += [(Check.RACE, "LDS"), (Check.WAIT, "LDS data of a direct copy"), (None, "")]
         slot = self._slots(inst, wanted)
         data = self._data(inst, _stored(inst), access) if access.write else Data()
-        head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, data)
+        argument = self._pointers.get(inst.address, -1)
+        head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, data, argument)
         if effect.to_lds:
             name = inst.mnemonic.split("_load_")[1].removeprefix("lds_")
             rows = LOADS[name].rows

@@ -40,6 +40,8 @@ T_ACQUIRED = 120
 """Whether the running workgroup looked at what others made known."""
 T_WAVES = 128
 T_WAVE_COUNT = 136
+T_ARGUMENTS = 144
+"""Address of the kernel argument segment."""
 THREAD_BYTES = 192
 DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES = 16, 32
 
@@ -54,6 +56,10 @@ W_LDS_ISSUED, W_LDS_DONE, W_LDS_VISIBLE = _wave(1), _wave(2), _wave(3)
 W_VM_ISSUED, W_VM_DONE, W_VM_VISIBLE = _wave(4), _wave(5), _wave(6)
 W_BARRIER = _wave(7)
 """Finding slot of the barrier that the wave reached last."""
+W_VM_PASSED = _wave(8)
+"""Vector memory operations that the wave had issued when it last passed a barrier. The waves of a
+workgroup share a first-level cache that serves them in order, so for global memory a barrier is
+enough, without a wait (LLVM's memory model for AMDGPU, workgroup scope, not in tgsplit mode)."""
 W_LO, W_HI, W_WRITES, W_READS = _wave(9), _wave(10), _wave(11), _wave(12)
 """The directory entry used last."""
 

@@ -100,6 +100,7 @@ def _release() -> Code:
             (at.W_VM_DONE, at.W_VM_ISSUED, at.W_VM_VISIBLE),
         ):
             c.put(c.select(over, c.get(wave, issued), c.get(wave, done)), wave, visible)
+        c.put(c.get(wave, at.W_VM_ISSUED), wave, at.W_VM_PASSED)
         waiting.set(c.select(over, waiting.get(), c.address(wave)))
         ended.set(c.select(over, i + 1, ended.get()))
     late = ended.get()
@@ -420,7 +421,7 @@ def _cell() -> Code:
             wave = _other_wave(c, thread, owner)
             issued = c.get(wave, at.W_VM_ISSUED)
             age = issued - old & _CELL_SEQUENCE
-            with c.when(age.at_most(issued - c.get(wave, at.W_VM_VISIBLE)), likely=False):
+            with c.when(age.at_most(issued - c.get(wave, at.W_VM_PASSED)), likely=False):
                 result.set(code | (owner << at.OTHER_WAVE))
         with c.when(c.negated(c.either(here, harmless)), likely=False):
             _across(c, thread, their_group, code, result)
@@ -431,7 +432,7 @@ def _cell() -> Code:
         owner_bits = (me << at.CELL_WAVE) | (short_group << at.CELL_GROUP)
         same = ((old ^ owner_bits) & (((1 << 28) - 1) << at.CELL_GROUP)).equals(0)
         age = sequence - old & _CELL_SEQUENCE
-        recent = age.at_most(c.get("%w", at.W_VM_ISSUED) - c.get("%w", at.W_VM_VISIBLE))
+        recent = age.at_most(c.get("%w", at.W_VM_ISSUED) - c.get("%w", at.W_VM_PASSED))
         joined = c.select(c.both(same, recent), old >> at.CELL_OWNED & 15, 0) | bytes_
         written = (old >> at.CELL_WRITTEN & 15) | bytes_
         mark = c.select(synchronising, at.CELL_ATOMIC | at.CELL_VALID, at.CELL_VALID)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rocke.compiler.code_object import KernelArgument
 from rocke.emulator import state
 from rocke.emulator.blocks import Program
 from rocke.emulator.checks import layout as at
@@ -18,7 +19,9 @@ from rocke.emulator.checks.hazards import find_hazards
 from rocke.emulator.checks.instrument import Instrumentation, Slot
 from rocke.emulator.checks.kinds import Check
 from rocke.emulator.checks.probes import FULL
+from rocke.emulator.checks.provenance import initial_state, pointer_arguments
 from rocke.emulator.checks.waits import find_missing_waits
+from rocke.emulator.descriptor import Descriptor
 from rocke.emulator.instruction import FLAT_SCRATCH, M0, VCC
 from rocke.emulator.memory import Range
 from rocke.emulator.runtime_ir import T_CHECKS, T_WAVES
@@ -27,7 +30,13 @@ _FIELDS = at.FINDING_BYTES // 8
 _ALL_LANES = 0xFFFF_FFFF_FFFF_FFFF
 
 
-def instrument(program: Program, arch: str, checks: frozenset[Check]) -> Instrumentation:
+def instrument(
+    program: Program,
+    arch: str,
+    checks: frozenset[Check],
+    descriptor: Descriptor,
+    arguments: Iterable[KernelArgument],
+) -> Instrumentation:
     """Look at the code of a kernel and prepare the calls that its checked translation makes."""
     flow = control_flow(program, arch)
     found = []
@@ -35,7 +44,12 @@ def instrument(program: Program, arch: str, checks: frozenset[Check]) -> Instrum
         found += find_missing_waits(flow)
     if Check.HAZARD in checks:
         found += find_hazards(flow)
-    return Instrumentation(flow, checks, found)
+    pointers: dict[int, int] = {}
+    if Check.BOUNDS in checks:
+        offsets = [a.offset for a in arguments if a.kind == "global_buffer"]
+        start = initial_state(descriptor, arch != "gfx90a")
+        pointers = pointer_arguments(flow, start, offsets)
+    return Instrumentation(flow, checks, found, pointers)
 
 
 @dataclass(frozen=True)
@@ -55,8 +69,9 @@ class Place:
 class LaunchChecks:
     """Memory of the checks for one launch.
 
-    ``buffers`` are the allocations; those that may be written get marks (six bytes a byte, of which
-    only touched pages cost memory).
+    ``scalars`` are the SGPRs that have a value at the start, ``arguments`` the kernel argument
+    segment. ``buffers`` are the allocations; those that may be written get marks (six bytes a byte,
+    of which only touched pages cost memory).
     """
 
     def __init__(
@@ -67,9 +82,11 @@ class LaunchChecks:
         lds: int,
         seed: int,
         scalars: Iterable[int],
+        arguments: np.ndarray,
         buffers: Sequence[Range],
     ) -> None:
         self.code, self.lds, self.seed = code, lds, seed
+        self._arguments = arguments
         self._findings = np.zeros((len(code.slots), _FIELDS), dtype=np.uint64)
         self._clock = np.zeros(1, dtype=np.uint64)
         self._released = np.zeros(workgroups, dtype=np.uint8)
@@ -112,6 +129,7 @@ class LaunchChecks:
             at.T_RELEASED: self._released.ctypes.data,
             at.T_WAVES: int(thread[T_WAVES // 8]),
             at.T_WAVE_COUNT: waves,
+            at.T_ARGUMENTS: self._arguments.ctypes.data,
         }.items():
             block[field // 8] = value
         self._threads.append(block)
@@ -206,7 +224,9 @@ def _race_text(what: str, address: int, other: int, place: Place) -> str:
         reason = "without atomics between"
     else:
         who = f"wave {other >> at.OTHER_WAVE & 255}"
-        reason = "with no barrier (and wait before it) between"
+        reason = "with no barrier between"
+        if what == "LDS":
+            reason = "with no barrier, or no wait before it, between"
     kind = f"LDS byte {address:#x}" if what == "LDS" else f"global address {address:#x}"
     return f"{verb.format(who)}, {reason}: {kind}"
 

@@ -93,6 +93,11 @@ def _advance(state: _Pending, inst: Instruction, effect: Effects) -> None:
         if lgkm == 0:
             state.scalar = {}
         return
+    # A register that is used early has been reported; what follows from it is no new finding.
+    touched = effect.reads | effect.writes
+    for queue in (state.vm, state.lds, state.scalar):
+        for register in [r for r in queue if touched >> r & 1]:
+            del queue[register]
     if effect.vm:
         _issue(state.vm, inst, effect.writes, _VM_LIMIT)
     elif effect.lgkm and effect.kind is Kind.LDS:
