@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from rocke.emulator.semantics.dispatch import lower
 from rocke.emulator.semantics.interface import (
     WAVE,
     Arg,
@@ -23,7 +24,6 @@ from rocke.emulator.semantics.interface import (
     ScalarReg,
     UnknownInstruction,
     known_mnemonics,
-    lower,
     lowering,
     register,
 )

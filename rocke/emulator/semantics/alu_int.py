@@ -13,7 +13,6 @@ from rocke.emulator.semantics.expr import (
     I16,
     I32,
     I64,
-    U8,
     U16,
     U32,
     U64,
@@ -315,32 +314,3 @@ def _perm(e: Emitter, a: Value, b: Value, selector: Value) -> Value:
 
 
 vop("v_perm_b32", U32, (U32,) * 3, _perm)
-
-
-def _absolute_difference(a: Value, b: Value) -> Value:
-    return a.maximum(b) - a.minimum(b)
-
-
-def _sad_u8(e: Emitter, a: Value, b: Value, c: Value) -> Value:
-    for i in range(4):
-        x, y = ((v >> (8 * i)).trunc(U8) if i else v.trunc(U8) for v in (a, b))
-        c = c + _absolute_difference(x, y).zext(U32)
-    return c
-
-
-def _sad_u16(e: Emitter, a: Value, b: Value, c: Value) -> Value:
-    for i in range(2):
-        x, y = ((v >> 16).trunc(U16) if i else v.trunc(U16) for v in (a, b))
-        c = c + _absolute_difference(x, y).zext(U32)
-    return c
-
-
-vop("v_sad_u8", U32, (U32,) * 3, _sad_u8)
-vop("v_sad_u16", U32, (U32,) * 3, _sad_u16)
-vop("v_sad_u32", U32, (U32,) * 3, lambda e, a, b, c: _absolute_difference(a, b) + c)
-vop(
-    "v_sad_hi_u8",
-    U32,
-    (U32,) * 3,
-    lambda e, a, b, c: (_sad_u8(e, a, b, e.const(U32, 0)) << 16) + c,
-)

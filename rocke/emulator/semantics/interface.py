@@ -116,7 +116,10 @@ class RegPtr:
 
 @dataclass(frozen=True)
 class ScalarReg:
-    """A value argument: the SGPR(s) from ISA operand number ``index``, as i32 or i64."""
+    """A value argument: the SGPR(s) from ISA operand number ``index``, as i32 or i64.
+
+    ``index`` counts dwords from the first SGPR and may go beyond the registers, into scratch rows.
+    """
 
     index: int
     width: Literal[32, 64] = 32
@@ -201,20 +204,11 @@ def lowering(*mnemonics: str) -> Callable[[LoweringFunction], LoweringFunction]:
     return decorate
 
 
+def find_lowering(mnemonic: str) -> LoweringFunction | None:
+    """What :func:`register` was given."""
+    return _TABLE.get(mnemonic)
+
+
 def known_mnemonics() -> frozenset[str]:
     """All mnemonics in the table."""
     return frozenset(_TABLE)
-
-
-def lower(inst: Instruction, arch: str, exec_full: bool, mode: FloatMode = FloatMode()) -> Lowered:
-    """The helper calls that execute ``inst`` on target ``arch``.
-
-    ``exec_full`` chooses the variants for EXEC all ones; ``mode`` is the floating-point mode in
-    force. Raises :class:`UnknownInstruction`.
-    """
-    function = _TABLE.get(inst.mnemonic)
-    if function is None:
-        raise UnknownInstruction(inst, "not in the semantics table")
-    if mode.vgpr_index and inst.mnemonic.startswith("v_") and inst.mnemonic != "v_mov_b32":
-        raise UnknownInstruction(inst, "only v_mov_b32 is supported with indexed registers")
-    return function(inst, LoweringContext(arch, exec_full, mode))

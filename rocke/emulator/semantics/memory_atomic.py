@@ -8,12 +8,15 @@ accesses out of range do nothing and return 0.
 Float operations round to nearest even, keep subnormals and treat NaN as IEEE 754 minimumNumber and
 maximumNumber do. Increment: old >= data ? 0 : old + 1; decrement: old == 0 or old > data ? data :
 old - 1. Compare-and-swap: the data's first part is the new value and the second the comparand in
-global and buffer instructions; LDS has the comparand first.
+global and buffer instructions; LDS has the comparand first. Wrap: old >= data0 ? old - data0 :
+old + data1. Conditional exchange: each dword of the data whose bit 31 is set replaces the memory's
+dword, with bit 31 clear.
 Source: AMD Instinct MI200 / MI300 / CDNA4 ISA guides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rocke.emulator import state
@@ -43,7 +46,14 @@ from rocke.emulator.semantics.memory_descriptor import (
 from rocke.emulator.semantics.memory_flat import FlatAddress
 from rocke.emulator.semantics.memory_ir import IRWriter
 from rocke.emulator.semantics.memory_lanes import ADDRESSES, LaneMemory
-from rocke.emulator.semantics.memory_lds import LdsAddress
+from rocke.emulator.semantics.memory_lds import (
+    LdsAddress,
+    check_lds,
+    lds_bytes,
+    lds_host,
+    lds_pointer,
+    pair_offset,
+)
 from rocke.emulator.semantics.operands import register_pointer
 
 
@@ -130,6 +140,8 @@ def _lds() -> dict[str, Atomic]:
             table[f"ds_cmpst{rtn}_f{bits}"] = Atomic("fcmpxchg", f"i{bits}", 2)
             for name in ("add", "min", "max"):
                 table[f"ds_{name}{rtn}_f{bits}"] = Atomic(f"f{name}", float_type)
+    table["ds_wrap_rtn_b32"] = Atomic("wrap", "i32", 2)
+    table["ds_condxchg32_rtn_b64"] = Atomic("condxchg", "i64")
     for rtn in ("", "_rtn"):
         table[f"ds_pk_add{rtn}_f16"] = Atomic("pk_add_f16")
         table[f"ds_pk_add{rtn}_bf16"] = Atomic("pk_add_bf16")
@@ -167,8 +179,7 @@ def _lower(
     memory = LaneMemory(w, masked=not ctx.exec_full)
     size = 4 * atomic.rows
     addresses, lanes = address.resolve(memory, size, True)
-    low_bits = w.new(f"and {ADDRESSES} {addresses}, splat (i64 {size - 1})")
-    odd = w.new(f"icmp ne {ADDRESSES} {low_bits}, zeroinitializer")
+    odd = _misaligned(w, addresses, size)
     if lanes is not None:
         odd = w.new(f"and <64 x i1> {odd}, {w.new(f'bitcast i64 {lanes} to <64 x i1>')}")
     memory.check(odd, state.Fault.MISALIGNED, addresses, size)
@@ -177,6 +188,11 @@ def _lower(
         _clear_others(w, memory, lanes, atomic.rows)
     _lane_loop(w, memory, atomic, lanes or memory.active_lanes(), result is not None)
     return lowered_call(name, w, args)
+
+
+def _misaligned(w: IRWriter, addresses: str, size: int) -> str:
+    low_bits = w.new(f"and {ADDRESSES} {addresses}, splat (i64 {size - 1})")
+    return w.new(f"icmp ne {ADDRESSES} {low_bits}, zeroinitializer")
 
 
 def _clear_others(w: IRWriter, memory: LaneMemory, lanes: str, rows: int) -> None:
@@ -190,19 +206,26 @@ def _clear_others(w: IRWriter, memory: LaneMemory, lanes: str, rows: int) -> Non
 
 
 def _lane_loop(w: IRWriter, memory: LaneMemory, atomic: Atomic, lanes: str, result: bool) -> None:
+    def turn(lane: str) -> None:
+        target = w.load("ptr", w.at(memory.array, w.new(f"shl i64 {lane}, 3")), align=8)
+        place = w.new(f"shl i64 {lane}, 2")
+        values = [_value(w, w.at(f"%data{i}", place), atomic.type) for i in range(atomic.parts)]
+        old = _perform(w, atomic, target, values)
+        if result:
+            _write_result(w, atomic, w.at("%result", place), old)
+
+    _each_lane(w, lanes, turn)
+
+
+def _each_lane(w: IRWriter, lanes: str, turn: Callable[[str], None]) -> None:
+    """``turn`` for every lane (an i64 number) of the set ``lanes``, in ascending order."""
     start, loop, after = w.label(), w.label(), w.label()
     w.branch_if(w.new(f"icmp eq i64 {lanes}, 0"), after, start)
     w.place(start)
     w.branch(loop)
     w.place(loop)
     pending, phi = w.phi_later("i64", lanes, start)
-    lane = w.call("i64", "llvm.cttz.i64", ("i64", pending), ("i1", "true"))
-    target = w.load("ptr", w.at(memory.array, w.new(f"shl i64 {lane}, 3")), align=8)
-    place = w.new(f"shl i64 {lane}, 2")
-    values = [_value(w, w.at(f"%data{i}", place), atomic.type) for i in range(atomic.parts)]
-    old = _perform(w, atomic, target, values)
-    if result:
-        _write_result(w, atomic, w.at("%result", place), old)
+    turn(w.call("i64", "llvm.cttz.i64", ("i64", pending), ("i1", "true")))
     less = w.new(f"sub i64 {pending}, 1")
     rest = w.new(f"and i64 {pending}, {less}")
     w.close_phi(phi, rest, w.block)
@@ -230,7 +253,7 @@ def _write_result(w: IRWriter, atomic: Atomic, pointer: str, old: str) -> None:
     w.store("i32", w.new(f"trunc i64 {high} to i32"), pointer, state.ROW_BYTES, 4)
 
 
-_LOOPED = frozenset({"rsub", "mskor", "fcmpxchg", "pk_add_f16", "pk_add_bf16"})
+_LOOPED = frozenset({"rsub", "mskor", "wrap", "condxchg", "fcmpxchg", "pk_add_f16", "pk_add_bf16"})
 
 
 def _perform(w: IRWriter, atomic: Atomic, target: str, values: list[str]) -> str:
@@ -266,6 +289,15 @@ def _combine(w: IRWriter, op: str, type_: str, old: str, values: list[str]) -> s
     if op == "mskor":
         kept = w.new(f"and {type_} {old}, {w.new(f'xor {type_} {values[0]}, -1')}")
         return w.new(f"or {type_} {kept}, {values[1]}")
+    if op == "wrap":
+        reached = w.new(f"icmp uge {type_} {old}, {values[0]}")
+        less, more = (
+            w.new(f"sub {type_} {old}, {values[0]}"),
+            w.new(f"add {type_} {old}, {values[1]}"),
+        )
+        return w.new(f"select i1 {reached}, {type_} {less}, {type_} {more}")
+    if op == "condxchg":
+        return _conditional_exchange(w, old, values[0])
     if op == "fcmpxchg":
         float_type = "float" if type_ == "i32" else "double"
         sides = [w.new(f"bitcast {type_} {v} to {float_type}") for v in (old, values[0])]
@@ -280,6 +312,17 @@ def _combine(w: IRWriter, op: str, type_: str, old: str, values: list[str]) -> s
             f"bitcast <2 x half> {w.new(f'fptrunc <2 x float> {sum_} to <2 x half>')} to i32"
         )
     return _add_bf16_pair(w, old, values[0])
+
+
+def _conditional_exchange(w: IRWriter, old: str, data: str) -> str:
+    result = old
+    for shift in (0, 32):
+        sign, mask = 1 << 31 + shift, 0x7FFF_FFFF << shift
+        chosen = w.new(f"icmp ne i64 {w.new(f'and i64 {data}, {sign}')}, 0")
+        kept = w.new(f"and i64 {result}, {~(0xFFFF_FFFF << shift)}")
+        new = w.new(f"or i64 {kept}, {w.new(f'and i64 {data}, {mask}')}")
+        result = w.new(f"select i1 {chosen}, i64 {new}, i64 {result}")
+    return result
 
 
 def _add_bf16_pair(w: IRWriter, left: str, right: str) -> str:
@@ -353,6 +396,60 @@ def _ds(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return _lower(inst, ctx, atomic, LdsAddress(inst, operands[0]), data, result)
 
 
+_EXCHANGE_UNITS = {
+    "ds_wrxchg2_rtn_b32": ("i32", 4),
+    "ds_wrxchg2_rtn_b64": ("i64", 8),
+    "ds_wrxchg2st64_rtn_b32": ("i32", 256),
+    "ds_wrxchg2st64_rtn_b64": ("i64", 512),
+}
+"""Type of each half, and the unit of its offset in bytes."""
+
+
+def _two_exchanges(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """A lane exchanges at its first address, then at its second."""
+    refuse_modifiers(inst, frozenset({"offset0", "offset1"}))
+    type_, unit = _EXCHANGE_UNITS[inst.mnemonic]
+    atomic = Atomic("xchg", type_)
+    if len(inst.operands) != 4:
+        raise UnknownInstruction(inst, "operands of an LDS exchange")
+    result, addr, *data = inst.operands
+    if result.count != 2 * atomic.rows or any(d.count != atomic.rows for d in data):
+        raise UnknownInstruction(inst, "number of data registers")
+    exec_param, exec_arg = exec_params(ctx)
+    name = f"lds_exchange2_{type_}{'_masked' if exec_param else ''}"
+    params = [("ptr", "wave"), *exec_param, ("ptr", "result"), ("ptr", "data0"), ("ptr", "data1")]
+    params += [("ptr", "addr"), ("i32", "offset0"), ("i32", "offset1")]
+    args: list[Arg] = [WAVE, *exec_arg, *(register_pointer(inst, o) for o in (result, *data))]
+    args += [lds_pointer(inst, addr), *(pair_offset(inst, f"offset{i}", unit) for i in range(2))]
+    if known := known_call(name, args):
+        return known
+    w = IRWriter(name, params, "i32")
+    memory = LaneMemory(w, masked=not ctx.exec_full)
+    arrays = [w.new(f"alloca {ADDRESSES}, align 64") for _ in range(2)]
+    size = 4 * atomic.rows
+    for i, array in enumerate(arrays):
+        at = lds_bytes(w, "%addr", f"%offset{i}")
+        check_lds(memory, at, size, True)
+        host = lds_host(w, at)
+        memory.check(_misaligned(w, host, size), state.Fault.MISALIGNED, host, size)
+        w.store(ADDRESSES, host, array, align=64)
+
+    def turn(lane: str) -> None:
+        place = w.new(f"shl i64 {lane}, 2")
+        values = [_value(w, w.at(f"%data{i}", place), type_) for i in range(2)]
+        entry = w.new(f"shl i64 {lane}, 3")
+        targets = [w.load("ptr", w.at(array, entry), align=8) for array in arrays]
+        old = [_perform(w, atomic, t, [v]) for t, v in zip(targets, values, strict=True)]
+        first = w.at("%result", place)
+        for i, value in enumerate(old):
+            _write_result(w, atomic, w.at(first, i * atomic.rows * state.ROW_BYTES), value)
+
+    _each_lane(w, memory.active_lanes(), turn)
+    return lowered_call(name, w, args)
+
+
+for _name in _EXCHANGE_UNITS:
+    register(_name, _two_exchanges)
 for _name in VECTOR_MEMORY_ATOMICS:
     register(f"global_atomic_{_name}", _global)
     register(f"flat_atomic_{_name}", _global)

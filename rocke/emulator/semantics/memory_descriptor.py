@@ -1,12 +1,13 @@
 """Addresses and range checks of buffer instructions.
 
 Descriptor (four SGPRs): base in bits 47:0, stride 61:48, swizzle enable 63, number of records
-95:64, index stride 118:117 (8, 16, 32, 64), element size 116:115 (2, 4, 8, 16), add-thread-id 119
-(the data format in 114:111 then extends the stride).
+95:64, index stride 118:117 (8, 16, 32, 64), add-thread-id 119 (the data format in 114:111 then
+extends the stride). Swizzled elements always have 4 bytes: the descriptor of gfx9 has no field for
+that (LLVM ``getScratchRsrcWords23`` sets one for older generations only).
 
 Address: base + soffset + offset + stride * index, with offset = immediate + VGPR (``offen``) and
-index = VGPR (``idxen``) + lane (add-thread-id). Swizzled: base + soffset
-+ (index / IS * stride + offset / ES * ES) * IS + index mod IS * ES + offset mod ES.
+index = VGPR (``idxen``) + lane (add-thread-id). Swizzled, with index stride IS: base + soffset
++ (index / IS * stride + offset / 4 * 4) * IS + index mod IS * 4 + offset mod 4.
 
 Range: with a stride and ``idxen`` or add-thread-id, a dword is out of range when index >= records
 or offset + 4 > stride; else when offset + 4 > records - soffset (saturating). Each dword of a load
@@ -41,7 +42,6 @@ class _Descriptor:
     stride: str
     records: str
     index_stride: str
-    element_size: str
     add_tid: str
     swizzled: str
     structured: str
@@ -100,7 +100,6 @@ class BufferAddress(Address):
             stride=stride,
             records=bits(word2, 0, 32),
             index_stride=w.new(f"shl i64 8, {bits(word2, 53, 2)}"),
-            element_size=w.new(f"shl i64 2, {bits(word2, 51, 2)}"),
             add_tid=tid_bit,
             swizzled=swizzled,
             structured=structured,
@@ -161,19 +160,18 @@ class BufferAddress(Address):
         return self.plain_addresses(w, d, place), w.new(f"bitcast <64 x i1> {good} to i64")
 
     def _swizzle(self, w: IRWriter, d: _Descriptor, index: str, offsets: str, stride: str) -> str:
-        """The swizzled place; both divisors are powers of two."""
-        size, count = (w.splat("i64", value) for value in (d.element_size, d.index_stride))
+        """The swizzled place; the index stride is a power of two."""
+        count = w.splat("i64", d.index_stride)
         bits = w.call("i64", "llvm.cttz.i64", ("i64", d.index_stride), ("i1", "true"))
-        count_bits = w.splat("i64", bits)
-        count_mask = w.new(f"sub {ADDRESSES} {count}, splat (i64 1)")
-        size_mask = w.new(f"sub {ADDRESSES} {size}, splat (i64 1)")
-        group = w.new(f"lshr {ADDRESSES} {index}, {count_bits}")
-        member = w.new(f"and {ADDRESSES} {index}, {count_mask}")
-        within = w.new(f"and {ADDRESSES} {offsets}, {size_mask}")
+        group = w.new(f"lshr {ADDRESSES} {index}, {w.splat('i64', bits)}")
+        member = w.new(
+            f"and {ADDRESSES} {index}, {w.new(f'sub {ADDRESSES} {count}, splat (i64 1)')}"
+        )
+        within = w.new(f"and {ADDRESSES} {offsets}, splat (i64 3)")
         whole = w.new(f"sub {ADDRESSES} {offsets}, {within}")
         far = w.new(f"add {ADDRESSES} {w.new(f'mul {ADDRESSES} {group}, {stride}')}, {whole}")
         far = w.new(f"mul {ADDRESSES} {far}, {count}")
-        near = w.new(f"mul {ADDRESSES} {member}, {size}")
+        near = w.new(f"shl {ADDRESSES} {member}, splat (i64 2)")
         near = w.new(f"add {ADDRESSES} {near}, {within}")
         return w.new(f"add {ADDRESSES} {far}, {near}")
 

@@ -136,7 +136,8 @@ def _operands(inst: Instruction, count: int) -> tuple[Operand, ...]:
     return inst.operands
 
 
-def _pair_offset(inst: Instruction, key: str, unit: int) -> Imm:
+def pair_offset(inst: Instruction, key: str, unit: int) -> Imm:
+    """One of the two offsets of a two-address instruction, in bytes."""
     value = inst.modifiers.get(key, 0)
     if not isinstance(value, int):
         raise UnknownInstruction(inst, f"{key}:{value} is not a number")
@@ -162,7 +163,7 @@ def _two_addresses(inst: Instruction, ctx: LoweringContext) -> Lowered:
         raise UnknownInstruction(inst, "number of data registers")
     params = [("ptr", "wave"), *exec_param, ("ptr", "data0"), ("ptr", "data1"), ("ptr", "addr")]
     args: list[Arg] = [WAVE, *exec_arg, *data, lds_pointer(inst, addr)]
-    args += [_pair_offset(inst, f"offset{i}", unit) for i in range(2)]
+    args += [pair_offset(inst, f"offset{i}", unit) for i in range(2)]
     if known := known_call(name, args):
         return known
     w = IRWriter(name, [*params, ("i32", "offset0"), ("i32", "offset1")], "i32")

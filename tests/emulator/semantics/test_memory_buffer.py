@@ -20,14 +20,15 @@ class Descriptor:
     records: int = 1 << 20
     swizzle: bool = False
     index_stride: int = 8
-    element_size: int = 4
+    ignored: int = 0
+    """Bits 116:115, an element size in older targets."""
     add_tid: bool = False
 
     def words(self, base: int) -> list[int]:
         high = base >> 32 & 0xFFFF | (self.stride & 0x3FFF) << 16 | self.swizzle << 31
         word3 = (
             {8: 0, 16: 1, 32: 2, 64: 3}[self.index_stride] << 21
-            | {2: 0, 4: 1, 8: 2, 16: 3}[self.element_size] << 19
+            | self.ignored << 19
             | self.add_tid << 23
             | (self.stride >> 14 if self.add_tid else 4) << 15
         )
@@ -43,7 +44,7 @@ class Descriptor:
             return None
         if not self.swizzle:
             return soffset + offset + self.stride * index
-        i, e = self.index_stride, self.element_size
+        i, e = self.index_stride, 4
         return (
             soffset + (index // i * self.stride + offset // e * e) * i + index % i * e + offset % e
         )
@@ -57,7 +58,7 @@ PLAIN = [
     Descriptor(stride=24, records=40),
     Descriptor(stride=24, records=600),
     Descriptor(stride=32, records=50, swizzle=True),
-    Descriptor(stride=32, records=64, swizzle=True, index_stride=16, element_size=8),
+    Descriptor(stride=32, records=64, swizzle=True, index_stride=16, ignored=2),
     Descriptor(stride=0, records=4096, swizzle=True, index_stride=64, add_tid=True),
     Descriptor(stride=16, records=60, add_tid=True),
     Descriptor(stride=1 << 14, records=3, add_tid=True),

@@ -26,9 +26,7 @@ SECOND_WORDS = (0, 0x04020102, 0x1C020100, 0x007F0000)
 
 MISSING = re.compile(
     r"""
-      ds_(append|consume|nop|wrap_rtn_b32|condxchg32_rtn_b64|(read|write)_addtid_b32)
-    | ds_wrxchg2(st64)?_rtn_b(32|64)
-    | buffer_(load|store)_format_\w+ | buffer_store_lds_dword
+      ds_nop | buffer_(load|store)_format_\w+ | buffer_store_lds_dword
     | scratch_load_lds_\w+
     | s_(buffer_)?atomic_\w+ | s_(buffer_)?store_dword\w* | s_scratch_\w+
     | s_atc_probe(_buffer)? | s_dcache_discard(_x2)?
