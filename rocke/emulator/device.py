@@ -59,6 +59,8 @@ from rocke.runtime.device import Buffer, DeviceError, KernelFault, LoadedKernel
 
 _MEMORY_LIMIT = 1 << 40
 _GRID_LIMIT = (1 << 31) - 1
+_COUNT_LIMIT = (1 << 63) - 1
+"""The native loop counts workgroups and instructions in signed 64-bit numbers."""
 _PREFETCH_PADDING = 64
 _POISON_WORD = 0xFFFF_FFFF
 _DYNAMIC_STACK = 16384
@@ -115,7 +117,7 @@ class EmulatedDevice:
         except UnknownTarget as error:
             raise DeviceError(str(error)) from error
         for what, value in (("threads", threads), ("max_instructions", max_instructions)):
-            if value is not None and (not isinstance(value, int) or value < 1):
+            if value is not None and not _is_count(value, _COUNT_LIMIT):
                 raise DeviceError(f"{what} is {value!r}, expected an integer of at least 1")
         self.arch = self.target.name
         self.name = f"emulated {self.arch} ({self.target.product})"
@@ -173,6 +175,11 @@ class EmulatedDevice:
 
     def load(self, code_object: CodeObject, kernel: str | None = None) -> LoadedKernel:
         """Load and translate one kernel; see :meth:`Device.load`."""
+        if not isinstance(code_object, CodeObject):
+            raise DeviceError(
+                f"load: {type(code_object).__name__}, expected a CodeObject: CodeObject.from_bytes "
+                "reads the bytes of a file"
+            )
         if code_object.arch != self.arch:
             raise DeviceError(
                 f"the code object is for {code_object.target}, this device is {self.arch}"
@@ -226,9 +233,15 @@ class EmulatedDevice:
         Returns when the kernel has ended. Raises :class:`DeviceError` for sizes that the kernel
         or the target does not allow and :class:`KernelFault` for what the kernel does wrong.
         """
+        if not isinstance(kernel, LoadedKernel):
+            raise DeviceError(f"launch: {type(kernel).__name__}, expected what load() gave")
         handle = kernel.handle
         if kernel.device is not self or not isinstance(handle, _Handle):
             raise DeviceError("launch: the kernel was loaded by another device")
+        if not isinstance(kernargs, (bytes, bytearray, memoryview, np.ndarray)):
+            raise DeviceError(
+                f"launch of {handle.info.name}: kernargs is {kernargs!r}, expected bytes"
+            )
         geometry = self._geometry(handle, grid, block, dynamic_lds)
         with self._executor.lock:
             self._launch(handle, geometry, bytes(kernargs))
@@ -252,17 +265,23 @@ class EmulatedDevice:
     ) -> Geometry:
         info = handle.info
         for what, sizes in (("grid", grid), ("block", block)):
-            good = len(sizes) == 3 and all(
-                isinstance(s, (int, np.integer)) and not isinstance(s, bool) and s >= 1
-                for s in sizes
-            )
-            if not good or max(sizes) > _GRID_LIMIT:
+            good = isinstance(sizes, (Sequence, np.ndarray)) and len(sizes) == 3
+            if not good or not all(_is_count(s, _GRID_LIMIT) for s in sizes):
                 raise DeviceError(
                     f"launch of {info.name}: {what} is {sizes!r}, expected three integers from 1 "
                     f"to {_GRID_LIMIT}"
                 )
+        if dynamic_lds != 0 and not _is_count(dynamic_lds, _GRID_LIMIT):
+            raise DeviceError(
+                f"launch of {info.name}: dynamic_lds is {dynamic_lds!r}, expected bytes from 0 on"
+            )
         x, y, z = (int(s) for s in block)
         geometry = Geometry((int(grid[0]), int(grid[1]), int(grid[2])), (x, y, z), int(dynamic_lds))
+        if geometry.workgroups > _COUNT_LIMIT:
+            raise DeviceError(
+                f"launch of {info.name}: a grid of {grid} has {geometry.workgroups} workgroups, "
+                f"expected at most {_COUNT_LIMIT}"
+            )
         limit = min(info.max_workgroup_size, self.target.max_workgroup_size)
         if geometry.items > limit:
             raise DeviceError(
@@ -274,7 +293,7 @@ class EmulatedDevice:
             raise DeviceError(
                 f"launch of {info.name}: block is {block}, the kernel needs {required}"
             )
-        if dynamic_lds < 0 or info.lds + dynamic_lds > self.target.lds_bytes:
+        if info.lds + dynamic_lds > self.target.lds_bytes:
             raise DeviceError(
                 f"launch of {info.name}: {info.lds} bytes of LDS and {dynamic_lds} dynamic, "
                 f"{self.arch} has {self.target.lds_bytes}"
@@ -451,6 +470,11 @@ def _gaps(kernel: str, checks: LaunchChecks, low: int, high: int, name: str) -> 
         f"byte {int(missing[0])}"
     )
     return [Finding(Check.UNINITIALISED, kernel, detail)]
+
+
+def _is_count(value: object, most: int) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and 1 <= value <= most  # type: ignore[operator]
 
 
 def _scratch_lane_bytes(handle: _Handle) -> int:

@@ -340,10 +340,14 @@ def test_refusals_name_what_is_wrong():
     for grid, block, arguments, dynamic, message in [
         ((0, 1, 1), (64, 1, 1), good, 0, r"grid is \(0, 1, 1\)"),
         ((1, 1), (64, 1, 1), good, 0, "three integers"),
+        (5, (64, 1, 1), good, 0, "grid is 5, expected three integers"),
+        ((2**31 - 1,) * 3, (64, 1, 1), good, 0, "9903520300447984150353281023 workgroups"),
         ((1, 1, 1), (64, 1.5, 1), good, 0, "three integers"),
         ((1, 1, 1), (257, 1, 1), good, 0, "at most 256"),
         ((1, 1, 1), (64, 1, 1), good, 65537, "has 65536"),
-        ((1, 1, 1), (64, 1, 1), good, -1, "-1 dynamic"),
+        ((1, 1, 1), (64, 1, 1), good, -1, "dynamic_lds is -1"),
+        ((1, 1, 1), (64, 1, 1), good, 1.5, "dynamic_lds is 1.5"),
+        ((1, 1, 1), (64, 1, 1), 28, 0, "kernargs is 28, expected bytes"),
         ((1, 1, 1), (64, 1, 1), good[:-1], 0, "27 bytes of kernel arguments, expected 28"),
         ((1, 1, 1), (64, 1, 1), bytes(100), 0, "100 bytes of kernel arguments"),
     ]:
@@ -355,6 +359,14 @@ def test_refusals_name_what_is_wrong():
         EmulatedDevice("gfx1100")
     with pytest.raises(DeviceError, match="max_instructions is 0"):
         EmulatedDevice(max_instructions=0)
+    with pytest.raises(DeviceError, match="max_instructions is 1180591620717411303424"):
+        EmulatedDevice(max_instructions=1 << 70)
+    with pytest.raises(
+        DeviceError, match=r"load: bytes, expected a CodeObject: CodeObject\.from_b"
+    ):
+        device.load(b"\x7fELF")
+    with pytest.raises(DeviceError, match="launch: NoneType, expected what load"):
+        device.launch(None, (1, 1, 1), (64, 1, 1), good)
     with pytest.raises(DeviceError, match="nothing was launched"):
         _ = EmulatedDevice().counters
     assert_usable(device)
