@@ -12,6 +12,11 @@ from rocke.core.value import Value
 
 _DYNAMIC = -(1 << 31)
 """``llvm.getelementptr``'s mark for an index that is an operand."""
+_INDEX_LIMIT = 1 << 28
+"""Constant indices of ``llvm.getelementptr`` have 29 bits; MLIR ends the process for larger ones.
+
+[MLIR LLVMDialect.h, kGEPConstantBitWidth]
+"""
 
 
 class Addresses(BuilderBase):
@@ -35,7 +40,7 @@ class Addresses(BuilderBase):
         self._offset_type(op, offset)
         space = base.type.space if isinstance(base.type, PtrType) else "lds"
         result = PtrType(elem, space)
-        constant = isinstance(offset, int) and -(1 << 31) < offset < 1 << 31
+        constant = isinstance(offset, int) and -_INDEX_LIMIT <= offset < _INDEX_LIMIT
         if constant and offset == 0 and isinstance(base.type, PtrType):
             return base
         index = () if constant else (self._operand(op, offset, I64),)

@@ -532,3 +532,20 @@ def test_select_and_logic_on_conditions():
     x = LANES.astype(np.int32)
     given = lanewise("gfx942", method, x, out=np.int32)
     np.testing.assert_array_equal(given, (x < 20).astype(int) + (x % 2 == 0))
+
+
+def test_constant_offsets_of_any_size():
+    far = 1 << 28
+    out = np.zeros(far + 64, np.int8)
+
+    def body(b, p):
+        for value, offset in enumerate((far - 1, far, far + 63), start=1):
+            b.global_store(p.out, offset, b.const_i8(value))
+        end = b.ptr_add(p.out, far + 8)
+        for value, offset in enumerate((-far, -far - 1), start=4):
+            b.global_store(end, offset, b.const_i8(value))
+
+    run("gfx950", body, out=out)
+    places = np.flatnonzero(out)
+    np.testing.assert_array_equal(places, [7, 8, far - 1, far, far + 63])
+    np.testing.assert_array_equal(out[places], [5, 4, 1, 2, 3])
