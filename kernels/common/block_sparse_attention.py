@@ -6,22 +6,22 @@ tiles come to LDS one step ahead, each wave computes ``S^T = K Q^T``, softmax an
 without masks, then partial ones (last block, variable sizes, window edges).
 
 The spec, the kernel's parameters and the launch rule are in :mod:`.bsa_spec`, the settings and
-their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_steps` (which tiles),
-:mod:`.bsa_staging` (memory to LDS), :mod:`.bsa_products`, :mod:`.bsa_softmax` and
-:mod:`.bsa_output`, on the layouts of :mod:`.bsa_layout`.
+their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_rows` (which rows),
+:mod:`.bsa_steps` (which tiles), :mod:`.bsa_staging` (memory to LDS), :mod:`.bsa_products`,
+:mod:`.bsa_softmax`, :mod:`.bsa_mask` and :mod:`.bsa_output`, on the layouts of :mod:`.bsa_layout`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from rocke.core.ir import F32, I32, I64, IRBuilder, KernelDef, Value
+from rocke.core.ir import IRBuilder, KernelDef, Value
 
-from .bsa_layout import SLOT
 from .bsa_mask import hide_others
-from .bsa_output import NOWHERE, OutputRow, head_pointer, merge_groups, store_rows
+from .bsa_output import merge_groups, store_rows
 from .bsa_products import KeyReader, ValueReader, next_phase
+from .bsa_rows import QueryRows, load_query
 from .bsa_settings import BlockSparseSettings, default_settings
 from .bsa_shape import Place, Shape
 from .bsa_softmax import Softmax, State
@@ -35,8 +35,8 @@ from .bsa_spec import (
     is_valid_block_sparse_spec,
     parameters,
 )
-from .bsa_staging import Rows, Staging, Step, Tiles, staging
-from .bsa_steps import PORTION, VALID_BITS, Portion, StepList, Window
+from .bsa_staging import Staging, Step, Tiles, staging
+from .bsa_steps import PORTION, VALID_BITS, Portion
 
 __all__ = [
     "EMPTY_LSE",
@@ -50,9 +50,6 @@ __all__ = [
     "default_settings",
     "is_valid_block_sparse_spec",
 ]
-
-
-Fetch = Callable[[Sequence[Value], Step], list[Value]]
 
 
 def build_block_sparse_attention(spec: BlockSparseAttentionSpec, arch: str = "gfx950") -> KernelDef:
@@ -84,7 +81,7 @@ def _emit(b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> None:
     place = Place.of(b, shape)
     rows = QueryRows.of(b, shape, place, params)
     keys, values = (rows.key_rows(b, params, name) for name in "kv")
-    query = _load_query(b, shape, place, rows, params)
+    query = load_query(b, shape, place, rows, params)
     out = rows.output(b, shape, place, params)
     with b.incoming_scope():
         stage = staging(b, shape, place, keys, values)
@@ -93,139 +90,6 @@ def _emit(b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> None:
         state = visit.all_tiles(state)
     state = merge_groups(b, shape, place, stage.array, state)
     store_rows(b, shape, place, state, out)
-
-
-@dataclass(frozen=True)
-class QueryRows:
-    """The rows of this workgroup and this lane (i32); ``batch``, ``head``, ``kv_head`` are i64.
-
-    ``first`` is the workgroup's first row, ``row`` the lane's, ``in_block`` the lane's row within
-    its query block. ``exists``: the grid's query block is one of the problem's.
-    """
-
-    batch: Value
-    head: Value
-    kv_head: Value
-    q_block: Value
-    first: Value
-    row: Value
-    in_block: Value
-    exists: Value
-
-    @staticmethod
-    def of(b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]) -> QueryRows:
-        """Decode the grid: x = query block and workgroup within it, y = query head, z = batch."""
-        spec, settings = shape.spec, shape.settings
-        head = b.block_id_y()
-        kv_head = b.div(head, params["heads_per_kv"])
-        batch64, head64, kv64 = (b.sext(v, I64) for v in (b.block_id_z(), head, kv_head))
-        workgroups = -(-spec.block_q // settings.rows)
-        q_block = b.div(b.block_id_x(), workgroups)
-        share = b.sub(b.block_id_x(), b.mul(q_block, workgroups))
-        exists = b.const_i1(True)
-        if spec.row_order:
-            order = head_pointer(b, params, "order", batch64, head64)
-            q_block = b.readfirstlane(b.global_load_i32(order, q_block))
-            block_q = spec.block_q
-            count = b.div(b.add(params["seqlen_q"], block_q - 1), block_q)
-            exists = b.cmp_ult(q_block, count)
-            q_block = b.select(exists, q_block, b.const_i32(0))
-        within = b.mul(share, settings.rows)
-        in_block = b.add(b.add(within, b.mul(place.row_wave, settings.wave_rows)), place.column)
-        base = b.mul(q_block, spec.block_q)
-        return QueryRows(
-            batch=batch64,
-            head=head64,
-            kv_head=kv64,
-            q_block=q_block,
-            first=b.add(base, within),
-            row=b.add(base, in_block),
-            in_block=in_block,
-            exists=exists,
-        )
-
-    def key_rows(self, b: IRBuilder, params: Mapping[str, Value], name: str) -> Rows:
-        """K or V of the head that the query head reads."""
-        base = head_pointer(b, params, name, self.batch, self.kv_head)
-        return Rows(base, params[f"stride_{name}_token"])
-
-    def output(
-        self, b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]
-    ) -> OutputRow:
-        """Where the lane's row goes; the first key group stores, LSE its first lane group."""
-        seqlen_q, stride = params["seqlen_q"], params["stride_o_token"]
-        stores = b.land(self.exists, b.cmp_lt(self.row, seqlen_q))
-        if shape.spec.block_q % shape.settings.rows:
-            stores = b.land(stores, b.cmp_lt(self.in_block, shape.spec.block_q))
-        if shape.settings.waves_k > 1:
-            stores = b.land(stores, b.cmp_eq(place.key_group, 0))
-        span = b.add(b.mul(b.sub(seqlen_q, 1), stride), shape.spec.head_size)
-        o = head_pointer(b, params, "o", self.batch, self.head)
-        lse = None
-        if shape.spec.need_lse:
-            lse = head_pointer(b, params, "lse", self.batch, self.head)
-            lse = b.buffer_rsrc(lse, b.mul(seqlen_q, F32.bytes))
-        first = b.land(stores, b.cmp_eq(place.group, 0))
-        return OutputRow(
-            o=b.buffer_rsrc(o, b.mul(span, shape.elem.bytes)),
-            o_offset=b.select(stores, b.mul(self.row, stride), NOWHERE),
-            lse=lse,
-            lse_offset=b.select(first, self.row, NOWHERE // 2),
-        )
-
-    def window(self, b: IRBuilder, shape: Shape, params: Mapping[str, Value]) -> Window | None:
-        """The band mask, with its bounds relative to a row's number."""
-        if shape.spec.mask_mode == "none":
-            return None
-        shift = b.sub(params["seqlen_k"], params["seqlen_q"])
-        last = b.add(self.first, shape.settings.rows - 1)
-        return Window(
-            low=b.sub(shift, params["window_left"]),
-            high=b.add(shift, params["window_right"]),
-            first_row=self.first,
-            last_row=b.smin(last, b.sub(params["seqlen_q"], 1)),
-        )
-
-    def steps(
-        self, b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]
-    ) -> StepList:
-        """The pattern's row of this query block."""
-        row = b.sext(self.q_block, I64)
-        name = "indices" if shape.spec.pattern == "list" else "bitmap"
-        pointer = head_pointer(b, params, name, self.batch, self.head)
-        pointer = b.ptr_add(pointer, b.mul(row, params[f"stride_{name}_row"]))
-        if name == "indices":
-            counts = head_pointer(b, params, "counts", self.batch, self.head)
-            count = b.readfirstlane(b.global_load_i32(counts, row))
-            blocks = b.smax(b.smin(count, params["list_width"]), 0)
-            size = b.mul(blocks, I32.bytes)
-        else:
-            block_k = shape.spec.block_k
-            blocks = b.div(b.add(params["seqlen_k"], block_k - 1), block_k)
-            size = blocks
-        blocks = b.select(self.exists, blocks, b.const_i32(0))
-        pattern = b.buffer_rsrc(pointer, size)
-        window = self.window(b, shape, params)
-        return StepList(b, shape, place, params, pattern, blocks, window)
-
-
-def _load_query(
-    b: IRBuilder, shape: Shape, place: Place, rows: QueryRows, params: Mapping[str, Value]
-) -> list[Value]:
-    """The lane's query row as operands of the first product; rows past the last repeat it."""
-    row = b.smin(rows.row, b.sub(params["seqlen_q"], 1))
-    pointer = head_pointer(b, params, "q", rows.batch, rows.head)
-    start = b.mul(row, params["stride_q_token"])
-    return [
-        b.global_load_vN(
-            pointer,
-            b.add(b.add(start, first * SLOT), b.mul(place.group, width)),
-            shape.elem,
-            width,
-            align=2 * width,
-        )
-        for first, width in shape.dimension_chunks()
-    ]
 
 
 class Visitor:
@@ -249,32 +113,30 @@ class Visitor:
         self.values = ValueReader(b, shape, place, stage.array)
 
     def all_tiles(self, state: State) -> State:
-        """Visit the full tiles, then the partial ones.
+        """Visit the full tiles, then the partial ones, if there are any.
 
         With two key groups the loop over full tiles runs as long as both have one; an odd last one
         goes to the partial tiles, whose loop lets a group sit out.
         """
-        none = self.b.const_i32(0)
-        state, left = self._pass(state, none, partial=False)
-        state, _ = self._pass(state, left, partial=True)
-        return state
-
-    def _pass(self, state: State, carried_over: Value, *, partial: bool) -> tuple[State, Value]:
-        """Visit the full (or the partial) tiles, one portion at a time.
-
-        Takes and gives the entry of a full tile that is carried over to the partial ones, or 0.
-        """
         b, none = self.b, self.b.const_i32(0)
-        first = [none, carried_over, *state.values()]
-        loop = b.scf_for_iter(0, self.steps.n, PORTION, first, iv_name="position")
-        with loop as (position, (start, over, *carried)):
-            portion = self.steps.portion(start, over if partial else none, partial=partial)
-            buffer = b.land(b.div(position, PORTION), 1)
-            new = self._visit(State.of(carried), portion, buffer, partial)
-            left = none if partial else b.lor(over, self._left_over(portion))
-            b.scf_yield(portion.following, left, *new.values())
-        _, left, *values = loop.results
-        return State.of(values), left
+        first = [none, none, b.const_i64(0), *state.values()]
+        loop = b.scf_for_iter(none, self.steps.n, PORTION, first, iv_name="position")
+        with loop as (position, (start, left, others, *carried)):
+            portion = self.steps.portion(start, self.steps.n, none, partial=False)
+            new = self._visit(State.of(carried), portion, position, partial=False)
+            left = b.lor(left, self._left_over(portion))
+            b.scf_yield(portion.following, left, b.lor(others, portion.others), *new.values())
+        _, left, others, *carried = loop.results
+
+        any_partial = b.cmp_ne(others, 0)
+        one = b.select(b.cmp_ne(left, 0), b.const_i32(1), none)
+        end = b.select(any_partial, self.steps.n, one)
+        loop = b.scf_for_iter(none, end, PORTION, [none, left, *carried], iv_name="position")
+        with loop as (position, (start, left, *carried)):
+            portion = self.steps.portion(start, end, left, partial=True)
+            new = self._visit(State.of(carried), portion, position, partial=True)
+            b.scf_yield(portion.following, none, *new.values())
+        return State.of(loop.results[2:])
 
     def _left_over(self, portion: Portion) -> Value:
         """The last entry of a portion that the key groups cannot share evenly, else 0."""
@@ -284,7 +146,7 @@ class Visitor:
         last = self.steps.entry(portion, b.smax(b.sub(portion.count, 1), 0))
         return b.select(b.cmp_eq(b.land(portion.count, 1), 1), last, none)
 
-    def _visit(self, state: State, portion: Portion, buffer: Value, partial: bool) -> State:
+    def _visit(self, state: State, portion: Portion, position: Value, *, partial: bool) -> State:
         """Visit one portion's tiles: the next is staged while this one is computed."""
         b, waves_k = self.b, self.shape.settings.waves_k
         shared = partial and waves_k > 1
@@ -300,47 +162,54 @@ class Visitor:
             wanted = b.ashr(b.sub(index, end), 31)
             return Step(b.lshr(entry, VALID_BITS), valid, wanted)
 
-        started = self.stage.begin(step(b.const_i32(0)), buffer)
+        started = self.stage.begin(step(b.const_i32(0)), b.land(b.div(position, PORTION), 1))
         count = len(started)
         loop = b.scf_for_iter(0, turns, 1, [*started, *state.values()], iv_name="turn")
         with loop as (turn, carried):
             tiles = self.stage.arrive(carried[:count])
-
-            def compute(carried: Sequence[Value], turn: Value) -> list[Value]:
-                here, following = step(turn) if partial else None, step(b.add(turn, 1))
-                staged: list[Value] = []
-
-                def fetch(start: Fetch) -> Callable[[], None]:
-                    return lambda: staged.extend(start(carried[:count], following))
-
-                meanwhile = fetch(self.stage.fetch_keys), fetch(self.stage.fetch_values)
-                new = self._tile(State.of(carried[count:]), tiles, here, meanwhile)
-                return [*staged, *new.values()]
-
-            if not shared:
-                b.scf_yield(*compute(carried, turn))
-            else:
-                with b.scf_if(b.cmp_ne(step(turn).wanted, 0), [v.type for v in carried]) as branch:
-                    b.scf_yield(*compute(carried, turn))
+            here, following = step(turn), step(b.add(turn, 1))
+            if shared:
+                with b.scf_if(b.cmp_ne(here.wanted, 0), [v.type for v in carried]) as branch:
+                    b.scf_yield(*self._turn(carried, count, tiles, here, following))
                 with branch.orelse():
                     b.scf_yield(*carried)
                 b.scf_yield(*branch.results)
+            else:
+                b.scf_yield(*self._turn(carried, count, tiles, here, following))
         return State.of(loop.results[count:])
+
+    def _turn(
+        self, carried: Sequence[Value], count: int, tiles: Tiles, here: Step, following: Step
+    ) -> list[Value]:
+        """Compute one tile and start to stage the next.
+
+        Of what the loop carries the first ``count`` values are the staging's, the rest the state.
+        """
+        staged: list[Value] = []
+
+        def fetch_keys() -> None:
+            staged.extend(self.stage.fetch_keys(carried[:count], following))
+
+        def fetch_values() -> None:
+            staged.extend(self.stage.fetch_values(carried[:count], following))
+
+        new = self._tile(State.of(carried[count:]), tiles, here, (fetch_keys, fetch_values))
+        return [*staged, *new.values()]
 
     def _tile(
         self,
         state: State,
         tiles: Tiles,
-        here: Step | None,
+        here: Step,
         meanwhile: Sequence[Callable[[], None]],
     ) -> State:
-        """One tile: scores, softmax, output. ``here`` is the step of a partial tile."""
+        """One tile: scores, softmax, output."""
         b = self.b
         scores = self.keys.scores(tiles.keys, self.query, meanwhile)
         within = self.values.within(tiles.values)
         ahead = self.values.read(within, 0)
-        if here is not None:
-            low, end = self._attended(here)
+        if here.valid is not None:
+            low, end = self._attended(here.number, here.valid)
             scores = hide_others(b, self.shape, self.place, scores, low, end)
         state = self.softmax.grow(state, scores)
         chunks = self.shape.atoms.chunks(self.shape.key_quads)
@@ -356,13 +225,11 @@ class Visitor:
             state = replace(state, output=tuple(output))
         return state
 
-    def _attended(self, step: Step) -> tuple[Value, Value]:
+    def _attended(self, step: Value, valid: Value) -> tuple[Value, Value]:
         """The keys ``[low, end)`` of a partial tile that the lane's row attends."""
         b, window = self.b, self.steps.window
-        low, end = b.const_i32(0), step.valid
-        assert end is not None
-        if window is not None:
-            row = b.sub(self.rows.row, b.mul(step.number, self.shape.settings.tile_k))
-            low = b.smax(b.add(row, window.low), 0)
-            end = b.smin(b.add(b.add(row, window.high), 1), end)
-        return low, end
+        if window is None:
+            return b.const_i32(0), valid
+        row = b.sub(self.rows.row, b.mul(step, self.shape.settings.tile_k))
+        low = b.smax(b.add(row, window.low), 0)
+        return low, b.smin(b.add(b.add(row, window.high), 1), valid)

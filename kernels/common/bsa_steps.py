@@ -26,13 +26,20 @@ VALID_BITS = 8
 """Low bits of a list entry: the valid keys of the step, at most 255."""
 
 
+AHEAD = {"list": 1, "bitmap": 4}
+"""Loads of the pattern under way: a bitmap has many positions for each step found."""
+
+
 @dataclass(frozen=True)
 class Portion:
-    """Up to 64 steps, and where the search goes on (``count`` and ``following`` uniform)."""
+    """Up to 64 steps, where the search goes on, and a mask of lanes that saw a step of the other
+    kind (``count``, ``following`` and ``others`` uniform).
+    """
 
     entries: Value
     count: Value
     following: Value
+    others: Value
 
 
 @dataclass(frozen=True)
@@ -72,54 +79,66 @@ class StepList:
         if shape.spec.variable_blocks:
             self.sizes = b.buffer_rsrc(params["block_sizes"], b.mul(self.num_k_blocks, 4))
 
-    def portion(self, start: Value, carried_over: Value, *, partial: bool) -> Portion:
-        """The next full (or partial) steps of positions ``start`` on.
+    def portion(self, start: Value, end: Value, carried_over: Value, *, partial: bool) -> Portion:
+        """The next full (or partial) steps of positions ``start`` to ``end``.
 
         ``carried_over``: an entry to put first, 0 for none.
         """
-        b = self.b
+        b, ahead = self.b, AHEAD[self.shape.spec.pattern]
         count = b.select(b.cmp_eq(carried_over, 0), b.const_i32(0), b.const_i32(1))
-        first = [carried_over, count, start]
-        loop = b.scf_for_iter(start, self.n, WAVE_SIZE, first, iv_name="position")
-        with loop as (position, (entries, count, following)):
-            room = b.cmp_lt(count, WAVE_SIZE)
-            with b.scf_if(room, [I32, I32, I32]) as branch:
-                found, wanted = self._look(b.add(position, self.place.lane), partial)
-                b.scf_yield(*self._append(entries, count, position, found, wanted))
+        found = [carried_over, count, start, b.const_i64(0)]
+        types = [v.type for v in found]
+        loaded = [self._load(b.add(start, i * WAVE_SIZE)) for i in range(ahead)]
+        loop = b.scf_for_iter(start, end, WAVE_SIZE, [*found, *loaded], iv_name="position")
+        with loop as (position, carried):
+            *found, others = carried[: len(found)]
+            marks, *later = carried[len(types) :]
+            later.append(self._load(b.add(position, ahead * WAVE_SIZE)))
+            with b.scf_if(b.cmp_lt(found[1], WAVE_SIZE), types) as branch:
+                step, full, some = self._look(b.add(position, self.place.lane), marks)
+                part = b.land(some, b.lnot(full))
+                wanted, other = (part, full) if partial else (full, part)
+                new = self._append(found[0], found[1], position, step, wanted)
+                b.scf_yield(*new, b.lor(others, b.wave_ballot(other)))
             with branch.orelse():
-                b.scf_yield(entries, count, following)
-            b.scf_yield(*branch.results)
-        return Portion(*loop.results)
+                b.scf_yield(*carried[: len(types)])
+            b.scf_yield(*branch.results, *later)
+        return Portion(*loop.results[: len(types)])
+
+    def _load(self, position: Value) -> Value:
+        """The lane's entry of the list or the bitmap, ``position`` (uniform) being lane 0's."""
+        b, parts = self.b, self.shape.steps_per_block
+        own = b.add(position, self.place.lane)
+        return b.buffer_load(self.pattern, own if parts == 1 else b.div(own, parts))
 
     def entry(self, portion: Portion, index: Value) -> Value:
         """The entry at ``index`` (uniform): ``step << 8 | valid keys``, never 0."""
         return self.b.readlane(portion.entries, index)
 
-    def _look(self, position: Value, partial: bool) -> tuple[Value, Value]:
-        """The lane's step as a list entry, and whether the pass wants it."""
+    def _look(self, position: Value, marks: Value) -> tuple[Value, Value, Value]:
+        """The lane's step as a list entry, whether every row attends all of it, and whether any
+        attends any; ``marks`` is what the pattern holds there.
+        """
         b, shape = self.b, self.shape
         parts, tile_k = shape.steps_per_block, shape.settings.tile_k
         place = position if parts == 1 else b.div(position, parts)
         part = b.sub(position, b.mul(place, parts))
-        inside = b.cmp_lt(position, self.n)
         if shape.spec.pattern == "list":
-            block = b.buffer_load(self.pattern, place)
-            listed = b.land(inside, b.cmp_ult(block, self.num_k_blocks))
+            block, listed = marks, b.cmp_ult(marks, self.num_k_blocks)
         else:
-            block = place
-            listed = b.land(inside, b.cmp_ne(b.buffer_load(self.pattern, place), 0))
+            block, listed = place, b.cmp_ne(marks, 0)
+        listed = b.land(listed, b.cmp_lt(position, self.n))
         valid = b.sub(self.params["seqlen_k"], b.mul(block, shape.spec.block_k))
         if self.sizes is not None:
             valid = b.smin(valid, b.buffer_load(self.sizes, block))
         valid = b.smin(b.sub(valid, b.mul(part, tile_k)), tile_k)
         step = b.add(b.mul(block, parts), part)
-        full = b.cmp_eq(valid, tile_k)
         some = b.land(listed, b.cmp_gt(valid, 0))
+        full = b.land(listed, b.cmp_eq(valid, tile_k))
         if self.window is not None:
             touched, covered = self._windowed(b.mul(step, tile_k), valid)
             full, some = b.land(full, covered), b.land(some, touched)
-        entry = b.lor(b.shl(step, VALID_BITS), valid)
-        return entry, b.land(some, b.lnot(full) if partial else full)
+        return b.lor(b.shl(step, VALID_BITS), valid), full, some
 
     def _windowed(self, first: Value, valid: Value) -> tuple[Value, Value]:
         """Whether any row sees any key of a step, and whether every row sees every key."""
