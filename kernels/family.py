@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +93,8 @@ class Family:
     missing or ill-typed field); ``flatten(spec)`` is its inverse. ``validate(spec, arch)`` gives
     ``(ok, reason)``, the same answer as ``build(spec, arch)``, which raises ``ValueError``.
     ``limits(spec)`` are those of ``rocke.runtime.limits``. ``make_problem(spec, rng, **options)``
-    draws random arguments, ``reference(spec, problem)`` gives the outputs by name (float64, or
+    draws random arguments (an unknown option is a ``ValueError`` that lists
+    :attr:`problem_options`), ``reference(spec, problem)`` gives the outputs by name (float64, or
     exact), ``tolerance(spec)`` the accepted ``norm(out - ref) / norm(ref)``.
 
     Where the spec holds all sizes, ``grid(spec)`` counts workgroups of ``block`` work-items and
@@ -121,6 +125,7 @@ class Family:
     demo: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "make_problem", _checked(self.make_problem))
         open_ = [
             self.grid is _by_launch,
             self.block is BY_LAUNCH,
@@ -130,6 +135,11 @@ class Family:
             raise TypeError(
                 f"family {self.name}: expected grid, block and matrix_instructions, or launch"
             )
+
+    @property
+    def problem_options(self) -> dict[str, Any]:
+        """The options of :attr:`make_problem` by name, with their defaults."""
+        return _options(self.make_problem)
 
     def name_of(self, spec: Any, arch: str) -> str:
         """The kernel's name, as its code object has it; every field of the spec is in it."""
@@ -174,3 +184,25 @@ class Family:
                     f"{self.name}: field {name!r} is {value!r}, expected {wanted.__name__}"
                 )
         return self.assemble({f.name: values.get(f.name, f.default) for f in self.fields})
+
+
+def _options(make_problem: Callable[..., Problem]) -> dict[str, Any]:
+    parameters = inspect.signature(make_problem).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def _checked(make_problem: Callable[..., Problem]) -> Callable[..., Problem]:
+    known = _options(make_problem)
+
+    @functools.wraps(make_problem)
+    def checked(spec: Any, rng: np.random.Generator, **options: Any) -> Problem:
+        for name in options:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f", did you mean {close[0]!r}?" if close else ""
+                raise ValueError(
+                    f"unknown problem option {name!r}{hint} (options: {', '.join(known)})"
+                )
+        return make_problem(spec, rng, **options)
+
+    return checked

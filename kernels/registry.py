@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -31,9 +32,18 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
 
 
 def family(name: str) -> Family:
-    """The family called ``name``; raises ``ValueError`` that lists the known ones."""
-    try:
+    """The family called ``name``, or the only one whose name starts with it (``vsa``).
+
+    Raises ``ValueError`` that lists the known ones.
+    """
+    if name in FAMILIES:
         return FAMILIES[name]
-    except KeyError:
-        known = ", ".join(FAMILIES)
-        raise ValueError(f"unknown family {name!r}: expected one of {known}") from None
+    matches = [known for known in FAMILIES if known.startswith(name)] if name else []
+    if len(matches) == 1:
+        return FAMILIES[matches[0]]
+    close = difflib.get_close_matches(name, FAMILIES, n=1)
+    hint = f", did you mean {close[0]!r}?" if close else ""
+    raise ValueError(
+        f"unknown family {name!r}{hint}: expected one of {', '.join(FAMILIES)} (or the beginning "
+        "of one)"
+    )

@@ -13,6 +13,7 @@ from .sparse_spec import JengaSparseSpec, SparseGeometry, VsaSparseSpec
 
 PATTERNS = ("random", "none", "one", "first", "last", "all")
 LAYOUTS = ("token", "head")
+DEFAULT_DENSITY = 0.25
 NUMPY_TYPES: dict[str, np.dtype] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
@@ -40,31 +41,56 @@ def attended_blocks(
     return [rng.permutation(blocks)[:count] for _ in range(spec.num_q_blocks)]
 
 
-def make_jenga_problem(spec: JengaSparseSpec, rng: np.random.Generator, **options: Any) -> Problem:
+def make_jenga_problem(
+    spec: JengaSparseSpec,
+    rng: np.random.Generator,
+    *,
+    density: float | None = None,
+    pattern: str = "random",
+    layout: str = "token",
+    seqlen_q: int | None = None,
+    seqlen_k: int | None = None,
+) -> Problem:
     """Random arguments of a Jenga launch; options as :func:`make_vsa_problem`."""
-    choices = _Options(**options)
+    choices = _Options(density, pattern, layout, seqlen_q, seqlen_k)
     mask = np.zeros((spec.num_q_blocks, spec.num_k_blocks), np.int8)
     for row, blocks in zip(mask, choices.attended(rng, spec), strict=True):
         row[blocks] = 1
     return _problem(spec, rng, choices, {"mask": mask})
 
 
-def make_vsa_problem(spec: VsaSparseSpec, rng: np.random.Generator, **options: Any) -> Problem:
+def make_vsa_problem(
+    spec: VsaSparseSpec,
+    rng: np.random.Generator,
+    *,
+    density: float | None = None,
+    pattern: str = "random",
+    layout: str = "token",
+    seqlen_q: int | None = None,
+    seqlen_k: int | None = None,
+    lists: str = "clean",
+) -> Problem:
     """Random arguments of a VSA launch.
 
-    Options: ``density`` (0 to 1) and ``pattern`` as :func:`attended_blocks`; ``layout``: the axis
+    Options: ``density`` (0 to 1, of the pattern ``random`` only; left out, 0.25 or what fits the
+    lists) and ``pattern`` as :func:`attended_blocks`; ``layout``: the axis
     that comes first in memory, ``token`` or ``head``; ``seqlen_q`` and ``seqlen_k``: run-time
     lengths, at most (and by default) the spec's; ``lists`` (VSA only): ``clean``, or ``dirty`` with
     entries out of range, duplicates and counts beyond the row. Entries past the count are always
-    garbage. Rows with more blocks than ``max_blocks_per_q`` keep that many.
-    Raises ``ValueError`` for an unknown or impossible option.
+    garbage. Raises ``ValueError`` for an impossible option.
     """
-    choices = _Options(**options)
+    choices = _Options(density, pattern, layout, seqlen_q, seqlen_k, lists)
     rows, width = spec.num_q_blocks, spec.max_blocks_per_q
+    choices.limit_density(width / spec.num_k_blocks)
     lut = rng.choice(np.array((*GARBAGE, spec.num_k_blocks), np.int64), (rows, width))
     count = np.zeros(rows, np.int32)
     for i, blocks in enumerate(choices.attended(rng, spec)):
-        listed = blocks[:width]
+        if len(blocks) > width:
+            raise ValueError(
+                f"{choices} attends {len(blocks)} of {spec.num_k_blocks} blocks in a row, "
+                f"max_blocks_per_q is {width}"
+            )
+        listed = blocks
         if choices.lists == "dirty":
             garbage = rng.choice(np.array((*GARBAGE, spec.num_k_blocks), np.int64), 2)
             listed = rng.permutation(np.concatenate([listed, listed[:2], garbage]))[:width]
@@ -78,15 +104,14 @@ def make_vsa_problem(spec: VsaSparseSpec, rng: np.random.Generator, **options: A
 class _Options:
     def __init__(
         self,
-        *,
-        density: float = 0.25,
-        pattern: str = "random",
-        layout: str = "token",
-        seqlen_q: int | None = None,
-        seqlen_k: int | None = None,
+        density: float | None,
+        pattern: str,
+        layout: str,
+        seqlen_q: int | None,
+        seqlen_k: int | None,
         lists: str = "clean",
     ) -> None:
-        if not 0 <= density <= 1:
+        if density is not None and not 0 <= density <= 1:
             raise ValueError(f"density is {density!r}, expected 0 to 1")
         for name, value, known in (
             ("pattern", pattern, PATTERNS),
@@ -95,11 +120,26 @@ class _Options:
         ):
             if value not in known:
                 raise ValueError(f"{name} is {value!r}, expected one of {', '.join(known)}")
+        if density is not None and pattern != "random":
+            raise ValueError(
+                f"density is {density}, but pattern {pattern!r} has a density of its own: leave "
+                "one out"
+            )
         self.density, self.pattern, self.layout, self.lists = density, pattern, layout, lists
+        self.default_density = DEFAULT_DENSITY
         self.seqlen_q, self.seqlen_k = seqlen_q, seqlen_k
 
     def attended(self, rng: np.random.Generator, spec: SparseGeometry) -> list[np.ndarray]:
-        return attended_blocks(rng, spec, self.density, self.pattern)
+        density = self.default_density if self.density is None else self.density
+        return attended_blocks(rng, spec, density, self.pattern)
+
+    def limit_density(self, most: float) -> None:
+        """Lower the density that holds where none was asked for."""
+        self.default_density = min(self.default_density, most)
+
+    def __str__(self) -> str:
+        random = self.pattern == "random"
+        return f"density {self.density}" if random else f"pattern {self.pattern!r}"
 
     def lengths(self, spec: SparseGeometry) -> tuple[int, int]:
         found = []

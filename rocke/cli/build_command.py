@@ -39,7 +39,7 @@ TEXTS = {"mlir": "mlir", "ll": "optimized_ir", "s": "assembly"}
     "--arch",
     "archs",
     multiple=True,
-    help="Target(s).  [default: gfx950; of a catalogue all of its targets]",
+    help="Target(s), or all.  [default: gfx950; of a catalogue all of its targets]",
 )
 @click.option(
     "-o",

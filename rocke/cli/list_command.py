@@ -39,6 +39,8 @@ def command(family: str | None, as_json: bool) -> None:
         out.print(f"[bold]{f.name}[/]: {f.summary}")
         rows = [(field.name, _default(field), _help(field)) for field in f.fields]
         out.print(table(["  field", "default", "meaning"], [(f"  {n}", d, h) for n, d, h in rows]))
+        shown_options = ", ".join(f"{n} ({_option(d)})" for n, d in f.problem_options.items())
+        out.print(f"  problem options (rocke run -p): {shown_options}", markup=False)
         out.print()
     out.print("[bold]targets[/]")
     facts = [(f"  {t['name']}", t["compute_units"], t["lds_bytes"]) for t in _targets()]
@@ -61,6 +63,10 @@ def _family(family: Family) -> dict[str, Any]:
             for f in family.fields
         ],
     }
+
+
+def _option(default: Any) -> str:
+    return "chosen by default" if default is None else str(default)
 
 
 def _targets() -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rocke.cli.specs import (
     find_targets,
     linker_option,
     make_spec,
+    manifest_target,
     spec_options,
     split_assignment,
 )
@@ -29,7 +31,13 @@ _COUNTED_LINES = 20
 
 @click.command("run", short_help="Build a kernel, run it, compare with the reference.")
 @spec_options
-@click.option("--arch", help="Target of the emulated device.  [default: gfx950]")
+@click.option(
+    "--arch",
+    "archs",
+    multiple=True,
+    help="Target(s) of the emulated device, or all.  [default: that of the object or manifest, "
+    "else gfx950]",
+)
 @click.option(
     "--device",
     default="auto",
@@ -39,9 +47,7 @@ _COUNTED_LINES = 20
 @click.option(
     "--density",
     type=click.FloatRange(0, 1),
-    default=0.25,
-    show_default=True,
-    help="Share of the key blocks that each query block attends.",
+    help="Share of the key blocks that each query block attends.  [default: the family's, 0.25]",
 )
 @click.option(
     "-p",
@@ -49,7 +55,7 @@ _COUNTED_LINES = 20
     "problem_options",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Another option of the family's problems (pattern=last, layout=head, ...).",
+    help="Another option of the family's problems (see below).",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the data.")
 @click.option(
@@ -72,9 +78,9 @@ def command(
     settings: tuple[str, ...],
     spec_file: Path | None,
     demo: bool,
-    arch: str | None,
+    archs: tuple[str, ...],
     device: str,
-    density: float,
+    density: float | None,
     problem_options: tuple[str, ...],
     seed: int,
     object_file: Path | None,
@@ -87,6 +93,11 @@ def command(
 
     The exit code is 1 if an output is farther from the reference than the family's tolerance.
 
+    Options of the problems (-p) differ between families: rocke list FAMILY shows them. Those of
+    jenga and vsa: pattern=random, none, one, first, last or all; layout=token or head (which axis
+    comes first in memory); seqlen_q and seqlen_k, the lengths of this launch. Of vsa: lists=clean
+    or dirty (entries out of range, duplicates, counts too large).
+
     \b
     Examples:
       rocke run vsa --demo --density 0.1
@@ -95,39 +106,57 @@ def command(
       rocke run vsa --spec build/KERNEL.gfx950.json --object build/KERNEL.gfx950.hsaco --json
     """
     chosen = find_family(family)
-    wanted = find_targets([arch])[0] if arch is not None else None
+    given = None if object_file is None else _read_object(object_file)
+    wanted = _targets(archs, given, spec_file)
     spec = make_spec(chosen, settings, spec_file, demo=demo)
-    if wanted is not None:
-        check_spec(chosen, spec, wanted)
-    opened = open_device(device, wanted, count=count)
-    check_spec(chosen, spec, opened.arch)
-    options = {"density": density, **dict(map(_problem_option, problem_options))}
-    problem = make_problem(chosen, spec, seed, options)
-    if object_file is not None:
-        code_object, seconds = _read_object(object_file), 0.0
-    else:
-        code_object, seconds = compile_spec(
-            chosen, spec, opened.arch, cached=not no_cache, linker=linker
+    for arch in wanted:
+        if arch is not None:
+            check_spec(chosen, spec, arch)
+    options = dict(map(_problem_option, problem_options))
+    if density is not None:
+        options["density"] = density
+    reports, passed = [], True
+    for arch in wanted:
+        opened = open_device(device, arch, count=count)
+        check_spec(chosen, spec, opened.arch)
+        problem = make_problem(chosen, spec, seed, options)
+        code_object, seconds = (
+            (given, 0.0)
+            if given is not None
+            else compile_spec(chosen, spec, opened.arch, cached=not no_cache, linker=linker)
         )
-    outcome = run_problem(chosen, spec, opened, code_object, problem, compile_seconds=seconds)
-    counters = getattr(opened, "counters", None) if count else None
+        outcome = run_problem(chosen, spec, opened, code_object, problem, compile_seconds=seconds)
+        passed &= outcome.passed
+        counters = getattr(opened, "counters", None) if count else None
+        facts = {"spec": chosen.flatten(spec), "problem": options, "seed": seed}
+        reports.append(_report(outcome, counters) | facts)
+        if not as_json:
+            if len(reports) > 1:
+                click.echo()
+            _show(outcome)
+            if counters is not None:
+                click.echo("\n" + counters.table(lines=_COUNTED_LINES, conflicts=_COUNTED_LINES))
     if as_json:
-        print_json(
-            {
-                **({} if counters is None else {"counters": counters.to_dict()}),
-                **asdict(outcome),
-                "share": outcome.share,
-                "passed": outcome.passed,
-                "spec": chosen.flatten(spec),
-                "problem": options,
-                "seed": seed,
-            }
-        )
-    else:
-        _show(outcome)
-        if counters is not None:
-            click.echo("\n" + counters.table(lines=_COUNTED_LINES, conflicts=_COUNTED_LINES))
-    return OK if outcome.passed else FAILED
+        print_json(reports if len(wanted) > 1 else reports[0])
+    return OK if passed else FAILED
+
+
+def _targets(
+    archs: tuple[str, ...], given: CodeObject | None, spec_file: Path | None
+) -> list[str | None]:
+    """The targets to run for; ``None`` leaves it to the device."""
+    if archs:
+        wanted: list[str | None] = [*find_targets(archs)]
+        if given is not None and wanted != [given.arch]:
+            named = ", ".join(map(str, wanted))
+            raise UserError(f"--arch is {named}, the code object is for {given.arch}")
+        return wanted
+    return [given.arch if given is not None else manifest_target(spec_file)]
+
+
+def _report(outcome: Outcome, counters: Any) -> dict[str, Any]:
+    counted = {} if counters is None else {"counters": counters.to_dict()}
+    return {**counted, **asdict(outcome), "share": outcome.share, "passed": outcome.passed}
 
 
 def _read_object(path: Path) -> CodeObject:
@@ -154,7 +183,7 @@ def _show(outcome: Outcome) -> None:
         ("device", outcome.device),
         ("compile", f"{outcome.compile_seconds * 1e3:.0f} ms"),
         ("run", f"{outcome.run_seconds * 1e3:.1f} ms"),
-        ("resources", ", ".join(f"{v} {k}" for k, v in outcome.resources.items())),
+        ("resources", _resources(outcome.resources)),
     ]
     if outcome.instructions is not None:
         rows.append(("instructions", f"{outcome.instructions:,}"))
@@ -166,6 +195,12 @@ def _show(outcome: Outcome) -> None:
     width = max(14, 1 + max(len(name) for name, _ in rows))
     for name, text in rows:
         out.print(f"[bold]{name:{width}}[/]{text}", soft_wrap=True)
+
+
+def _resources(found: Mapping[str, int]) -> str:
+    registers = [f"{found[key]} {key.upper()}s" for key in ("vgpr", "agpr", "sgpr")]
+    memory = [f"{found['lds']} bytes of LDS", f"{found['scratch']} bytes of scratch"]
+    return ", ".join([*registers, f"{found['spills']} spills", *memory])
 
 
 def _matrix(outcome: Outcome) -> str:

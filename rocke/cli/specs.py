@@ -13,7 +13,8 @@ import click
 
 from rocke.arch import TARGETS, target
 from rocke.cli.errors import UserError
-from rocke.kernels.registry import FAMILIES, Family, Field
+from rocke.kernels.registry import Family, Field
+from rocke.kernels.registry import family as named_family
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,26 +47,26 @@ def spec_options(function: F) -> F:
 
 
 linker_option = click.option(
-    "--linker", metavar="PATH", help="Link with this ld.lld instead of the pinned one."
+    "--linker",
+    metavar="PATH",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Link with this ld.lld instead of the pinned one.",
 )
 
 
 def find_family(name: str) -> Family:
     """The family of that name, or the only one whose name starts with it."""
-    if name in FAMILIES:
-        return FAMILIES[name]
-    matches = [known for known in FAMILIES if known.startswith(name)]
-    if len(matches) == 1:
-        return FAMILIES[matches[0]]
-    raise UserError(
-        f"unknown family {name!r}{_suggest(name, FAMILIES)}: expected one of "
-        f"{', '.join(FAMILIES)} (or the beginning of one)"
-    )
+    try:
+        return named_family(name)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def find_targets(names: Iterable[str]) -> list[str]:
-    """Target names from options; each may hold several, with commas between."""
+    """Target names from options; each may hold several, with commas between, or ``all``."""
     wanted = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    if "all" in wanted:
+        return list(TARGETS)
     if not wanted:
         raise UserError(f"no target given: expected one of {', '.join(TARGETS)}")
     return list(dict.fromkeys(target(name).name for name in wanted))
@@ -130,7 +131,16 @@ def _parse(family: Family, field: Field, text: str) -> Any:
     raise UserError(f"{family.name}: {field.name} is {text!r}, expected {wanted}")
 
 
-def _from_file(family: Family, path: Path) -> Mapping[str, Any]:
+def manifest_target(spec_file: Path | None) -> str | None:
+    """The target that a manifest of ``rocke build`` was written for; ``None`` for other files."""
+    if spec_file is None or spec_file.suffix != ".json":
+        return None
+    loaded = _load(spec_file)
+    named = loaded.get("arch") if "spec" in loaded else None
+    return named if isinstance(named, str) else None
+
+
+def _load(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text()
     except UnicodeDecodeError as error:
@@ -144,6 +154,11 @@ def _from_file(family: Family, path: Path) -> Mapping[str, Any]:
         raise UserError(f"{path}: not valid {path.suffix[1:].upper()} ({error})") from None
     if not isinstance(loaded, dict):
         raise UserError(f"{path}: expected a table of fields, found {type(loaded).__name__}")
+    return loaded
+
+
+def _from_file(family: Family, path: Path) -> Mapping[str, Any]:
+    loaded = _load(path)
     named = loaded.get("family", family.name)
     if named != family.name:
         raise UserError(f"{path}: it is for family {named!r}, not {family.name!r}")

@@ -63,7 +63,7 @@ def test_problem_options_reach_the_family(rocke):
     told = rocke("run", *arguments).json
     assert told["matrix_instructions"] == 0
     assert told["errors"] == {"O": 0.0}
-    assert told["problem"] == {"density": 0.25, "pattern": "none", "seqlen_k": 64}
+    assert told["problem"] == {"pattern": "none", "seqlen_k": 64}
 
 
 def test_a_built_object_runs(rocke, tmp_path):
@@ -96,10 +96,50 @@ def test_a_corrupt_object_is_named_with_what_to_do(rocke, tmp_path, change, mess
 def test_an_object_for_another_target_is_refused(rocke, tmp_path):
     rocke("build", "vsa", "--demo", "-s", "head_size=32", "--arch", "gfx942", "-o", tmp_path)
     (built,) = tmp_path.glob("*.hsaco")
-    result = rocke("run", "vsa", *SMALL, "--object", built)
-    assert result.code == 1
-    assert "gfx942" in result.error
-    assert "gfx950" in result.error
+    result = rocke("run", "vsa", *SMALL, "--object", built, "--arch", "gfx950")
+    assert result.code == 2
+    assert result.error == "--arch is gfx950, the code object is for gfx942"
+
+
+def test_the_target_is_that_of_the_object_or_the_manifest(rocke, tmp_path):
+    rocke("build", "vsa", "--demo", "-s", "head_size=32", "--arch", "gfx942", "-o", tmp_path)
+    (manifest,), (built,) = tmp_path.glob("*.json"), tmp_path.glob("*.hsaco")
+    for given in (
+        ("--spec", manifest, "--object", built),
+        ("--spec", manifest),
+        ("--demo", "-s", "head_size=32", "--object", built),
+    ):
+        result = rocke("run", "vsa", *given, "--device", "emulated", "--json")
+        assert (result.code, result.err) == (0, "")
+        assert result.json["arch"] == "gfx942"
+    told = rocke("run", "vsa", "--spec", manifest, "--arch", "gfx90a", "--json").json
+    assert told["arch"] == "gfx90a"
+
+
+@pytest.mark.parametrize("given", [("--arch", "gfx942,gfx950"), ("--arch", "all")])
+def test_every_target_that_is_asked_for_runs(rocke, given):
+    wanted = list(TARGETS) if "all" in given else ["gfx942", "gfx950"]
+    result = rocke("run", "vsa", *SMALL, *given, "--json")
+    assert (result.code, result.err) == (0, "")
+    assert [told["arch"] for told in result.json] == wanted
+    shown = rocke("run", "vsa", *SMALL, *given).out
+    assert [line.split()[2] for line in shown.splitlines() if line.startswith("device")] == wanted
+
+
+@pytest.mark.parametrize("changes", ["dtype=bf16", "head_size=64", "num_query_heads=4"])
+def test_an_object_of_another_spec_is_refused(rocke, tmp_path, changes):
+    rocke("build", "vsa", "--demo", "-s", "head_size=32", "-o", tmp_path)
+    (built,) = tmp_path.glob("*.hsaco")
+    result = rocke("run", "vsa", *SMALL, "-s", changes, "--object", built)
+    assert result.code == 2
+    assert "it was built from another spec" in result.error
+
+
+def test_units_are_shown(rocke):
+    out = rocke("run", "vsa", *SMALL).out
+    assert re.search(
+        r"^resources +\d+ VGPRs, .* \d+ spills, \d+ bytes of LDS, 0 bytes of s", out, re.M
+    )
 
 
 def test_an_object_of_another_kernel_is_refused(rocke, tmp_path):
@@ -107,7 +147,7 @@ def test_an_object_of_another_kernel_is_refused(rocke, tmp_path):
     (built,) = tmp_path.glob("*.hsaco")
     result = rocke("run", "vsa", *SMALL, "--object", built)
     assert result.code == 2
-    assert "the signature has" in result.error
+    assert "it was built from another spec" in result.error
 
 
 @pytest.mark.parametrize(
@@ -118,7 +158,14 @@ def test_an_object_of_another_kernel_is_refused(rocke, tmp_path):
         (("--device", "cuda"), "unknown device 'cuda': expected auto, emulated, hip"),
         (("--arch", "gfx1100"), "unknown target 'gfx1100'"),
         (("-p", "pattern=odd"), "pattern is 'odd', expected one of"),
-        (("-p", "colour=red"), "colour"),
+        (("-p", "colour=red"), "unknown problem option 'colour' (options: density, pattern, lay"),
+        (("-p", "patern=last"), "unknown problem option 'patern', did you mean 'pattern'?"),
+        (("-p", "pattern=last", "--density", "0.5"), "pattern 'last' has a density of its own"),
+        (
+            ("-s", "max_blocks_per_q=2", "--density", "0.5"),
+            "of 20 blocks in a row, max_blocks_per_q is 2",
+        ),
+        (("--linker", "/no/such/ld.lld"), "File '/no/such/ld.lld' does not exist"),
         (("-p", "pattern"), "-p 'pattern': expected NAME=VALUE"),
         (("-p", "seqlen_k=99999"), "seqlen_k is 99999, expected 1 to the spec's"),
         (("-s", "seqlen_k=0"), "seqlen_k is 0, expected 1 to"),

@@ -24,6 +24,28 @@ def test_families_are_found_by_name(each):
     assert family(each.name) is each
     with pytest.raises(ValueError, match="unknown family 'gemm': expected one of jenga"):
         family("gemm")
+    with pytest.raises(ValueError, match="unknown family 'sva_sparse_attention', did you mean"):
+        family("sva_sparse_attention")
+
+
+def test_the_beginning_of_a_name_will_do():
+    assert family("vsa") is FAMILIES["vsa_sparse_attention"]
+    for ambiguous in ("", "index_to_"):
+        with pytest.raises(ValueError, match="unknown family"):
+            family(ambiguous)
+
+
+def test_the_name_of_a_spec_s_kernel_is_known_without_building(each):
+    for arch in ("gfx90a", "gfx950"):
+        spec = each.make_spec(each.demo)
+        assert each.name_of(spec, arch) == each.build(spec, arch).name
+
+
+def test_unknown_problem_options_are_named_with_those_there_are(each):
+    spec, rng = each.make_spec(each.demo), np.random.default_rng(0)
+    assert "density" in each.problem_options
+    with pytest.raises(ValueError, match=r"'densty', did you mean 'density'\? \(options: "):
+        each.make_problem(spec, rng, densty=0.5)
 
 
 def test_demo_is_a_valid_spec_of_each_target(each):

@@ -80,7 +80,8 @@ def test_patterns(name, pattern, counts):
     spec = SPECS[name](640, 512, block_q=16)
     family = FAMILIES[name]
     rng = np.random.default_rng(3)
-    problem = family.make_problem(spec, rng, pattern=pattern, density=0.3)
+    density = 0.3 if pattern == "random" else None
+    problem = family.make_problem(spec, rng, pattern=pattern, density=density)
     if "mask" in problem.arguments:
         attended = attended_by_bitmap(problem.arguments["mask"])
     else:
