@@ -19,12 +19,15 @@ __all__ = [
 def open_device(name: str = "hip") -> Device:
     """Open a real GPU: ``hip``, or ``hip:1`` for the second one.
 
-    The emulated device is :class:`rocke.emulator.EmulatedDevice`.
+    :func:`rocke.open_device` opens the emulated device as well.
     Raises :class:`DeviceError` for another name, or where there is no ROCm or no such GPU.
     """
     from rocke.runtime.hip_device import HipDevice
 
     kind, _, index = name.partition(":")
     if kind != "hip" or not (index.isdigit() or index == ""):
-        raise DeviceError(f"device {name!r}: expected hip or hip:INDEX (for example hip:1)")
+        raise DeviceError(
+            f"device {name!r}: expected hip or hip:INDEX (for example hip:1); "
+            "rocke.open_device('emulated') opens the emulated device"
+        )
     return HipDevice(int(index or 0))
