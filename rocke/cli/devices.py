@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rocke.cli.errors import UserError
 from rocke.runtime.device import Device
 
 DEVICES = ("auto", "emulated", "hip")
 
 
-def open_device(name: str, arch: str | None, *, count: bool = False) -> Device:
+def open_device(
+    name: str, arch: str | None, *, count: bool = False, check: str | None = None
+) -> Device:
     """Open ``emulated``, ``hip`` (or ``hip:1``), or ``auto``: a GPU if there is one.
 
-    With ``count`` the device must count everything that a kernel does: only the emulated one can,
-    and ``auto`` takes it. ``arch`` is the processor of the emulated device (default gfx950); a GPU
-    of another processor is refused, and with ``auto`` passed over.
+    With ``count`` the device must count everything that a kernel does, with ``check`` make the
+    checks of these names: only the emulated one can, and ``auto`` takes it. ``arch`` is the
+    processor of the emulated device (default gfx950); a GPU of another processor is refused, and
+    with ``auto`` passed over.
     """
     from rocke.runtime import open_device as open_gpu
     from rocke.runtime.hip_device import HipUnavailable
 
-    if name == "emulated" or (count and name == "auto"):
-        return _emulated(arch, count)
-    if count:
-        raise UserError(f"--counters needs the emulated device, not {name!r}")
+    if name == "emulated" or ((count or check) and name == "auto"):
+        return _emulated(arch, count, check)
+    if count or check:
+        option = "--counters" if count else "--check"
+        raise UserError(f"{option} needs the emulated device, not {name!r}")
     if name == "auto":
         try:
             device = open_gpu("hip")
@@ -39,7 +45,12 @@ def open_device(name: str, arch: str | None, *, count: bool = False) -> Device:
     return device
 
 
-def _emulated(arch: str | None, count: bool = False) -> Device:
+def _emulated(arch: str | None, count: bool = False, check: str | None = None) -> Device:
     from rocke.emulator import EmulatedDevice
+    from rocke.emulator.checks.kinds import UnknownCheck
 
-    return EmulatedDevice(arch or "gfx950", counters="full" if count else "basic")
+    counters: Literal["basic", "full"] = "full" if count else "basic"
+    try:
+        return EmulatedDevice(arch or "gfx950", counters=counters, check=check or False)
+    except UnknownCheck as error:
+        raise UserError(f"--check: {error}") from None

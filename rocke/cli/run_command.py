@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from rocke.cli.checking import check_option, has_findings, report_facts, report_text
 from rocke.cli.devices import open_device
 from rocke.cli.errors import FAILED, OK, UserError
 from rocke.cli.execute import Outcome, compile_spec, make_problem, run_problem
@@ -24,6 +25,7 @@ from rocke.cli.specs import (
     split_assignment,
 )
 from rocke.compiler import CodeObject, CodeObjectError
+from rocke.runtime.device import DeviceError
 
 _COUNTED_LINES = 20
 """Source lines, and LDS instructions with conflicts, that ``--counters`` shows."""
@@ -70,6 +72,7 @@ _COUNTED_LINES = 20
     is_flag=True,
     help="Count instructions by class and source line, bytes, LDS bank conflicts, lanes off.",
 )
+@check_option
 @linker_option
 @click.option("--no-cache", is_flag=True, help="Compile anew, and do not keep the result.")
 @json_option
@@ -85,13 +88,15 @@ def command(
     seed: int,
     object_file: Path | None,
     count: bool,
+    check: str | None,
     linker: str | None,
     no_cache: bool,
     as_json: bool,
 ) -> int:
     """Build one kernel of FAMILY, run it on random data, compare with the float64 reference.
 
-    The exit code is 1 if an output is farther from the reference than the family's tolerance.
+    The exit code is 1 if an output is farther from the reference than the family's tolerance, or
+    if --check finds something.
 
     Options of the problems (-p) differ between families: rocke list FAMILY shows them. Those of
     jenga and vsa: pattern=random, none, one, first, last or all; layout=token or head (which axis
@@ -103,6 +108,7 @@ def command(
       rocke run vsa --demo --density 0.1
       rocke run jenga --demo -s dtype=bf16 --arch gfx942 -p pattern=last
       rocke run vsa --demo --counters
+      rocke run vsa --demo --check
       rocke run vsa --spec build/KERNEL.gfx950.json --object build/KERNEL.gfx950.hsaco --json
     """
     chosen = find_family(family)
@@ -117,7 +123,7 @@ def command(
         options["density"] = density
     reports, passed = [], True
     for arch in wanted:
-        opened = open_device(device, arch, count=count)
+        opened = open_device(device, arch, count=count, check=check)
         check_spec(chosen, spec, opened.arch)
         problem = make_problem(chosen, spec, seed, options)
         code_object, seconds = (
@@ -125,15 +131,28 @@ def command(
             if given is not None
             else compile_spec(chosen, spec, opened.arch, cached=not no_cache, linker=linker)
         )
-        outcome = run_problem(chosen, spec, opened, code_object, problem, compile_seconds=seconds)
+        if not as_json and len(wanted) > 1 and arch != wanted[0]:
+            click.echo()
+        try:
+            outcome = run_problem(
+                chosen, spec, opened, code_object, problem, compile_seconds=seconds
+            )
+        except DeviceError as error:
+            if as_json or not has_findings(error):
+                raise
+            click.echo(report_text(opened))
+            passed = False
+            continue
         passed &= outcome.passed
         counters = getattr(opened, "counters", None) if count else None
         facts = {"spec": chosen.flatten(spec), "problem": options, "seed": seed}
+        if check:
+            facts["checks"] = report_facts(opened)
         reports.append(_report(outcome, counters) | facts)
         if not as_json:
-            if len(reports) > 1:
-                click.echo()
             _show(outcome)
+            if check:
+                click.echo("\n" + report_text(opened))
             if counters is not None:
                 click.echo("\n" + counters.table(lines=_COUNTED_LINES, conflicts=_COUNTED_LINES))
     if as_json:

@@ -16,10 +16,10 @@ from rocke.arch import Target, UnknownTarget, target
 from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
 from rocke.emulator import state
 from rocke.emulator.blocks import find_blocks
-from rocke.emulator.checks.findings import CheckError, CheckReport, Finding
+from rocke.emulator.checks.findings import CheckError, CheckReport
 from rocke.emulator.checks.instrument import Instrumentation
 from rocke.emulator.checks.kinds import Check, parse_checks
-from rocke.emulator.checks.session import LaunchChecks, Place, instrument
+from rocke.emulator.checks.session import Expected, LaunchChecks, Place, instrument
 from rocke.emulator.counters import Counters, Resources
 from rocke.emulator.counting import counting, detail, table_size
 from rocke.emulator.decoder import CodeReader
@@ -126,7 +126,7 @@ class EmulatedDevice:
         self.checks = parse_checks(check)
         self.seed = int(seed)
         self._report: CheckReport | None = None
-        self._expected: list[tuple[int, int, str]] = []
+        self._expected: list[Expected] = []
         self.memory = Memory(_MEMORY_LIMIT)
         self._executor = Executor(threads or len(os.sched_getaffinity(0)))
         self._loaded: dict[tuple[str, str], _Handle] = {}
@@ -380,26 +380,30 @@ class EmulatedDevice:
         )
         found = checks.findings(name, place)
         if fault is None and Check.UNINITIALISED in self.checks:
-            found += [
-                f for low, high, what in expected for f in _gaps(name, checks, low, high, what)
-            ]
+            found += checks.unwritten(name, expected)
         self._report = CheckReport(name, self.checks, tuple(found))
         if found:
             raise CheckError(name, found, fault)
         if fault is not None:
             raise fault
 
-    def expect_written(self, output: np.ndarray | Buffer, name: str = "output") -> None:
+    def expect_written(
+        self, output: np.ndarray | Buffer, name: str = "output", *, where: np.ndarray | None = None
+    ) -> None:
         """In checked mode: the next launch must write every element of this array or buffer.
 
-        An array must be C-contiguous memory that the launch uses in place (:meth:`wrap`). What is
-        not written becomes a finding of the uninitialised check.
+        An array is host memory that the launch uses in place (:meth:`wrap`), with any strides;
+        ``where``, of the same shape, leaves elements out. A buffer counts byte by byte. What is not
+        written becomes a finding of the uninitialised check.
         """
-        if isinstance(output, np.ndarray):
-            low, size = output.ctypes.data, _bytes_of(output, "expect_written").size
-        else:
-            low, size = output.address, output.nbytes
-        self._expected.append((low, low + size, name))
+        array = output
+        if not isinstance(array, np.ndarray):
+            array = self.memory.check(output, "expect_written").array
+        if where is not None and where.shape != array.shape:
+            raise DeviceError(
+                f"expect_written: where has shape {where.shape}, {name} has {array.shape}"
+            )
+        self._expected.append(Expected(array, name, where))
 
     @property
     def check_report(self) -> CheckReport:
@@ -458,18 +462,6 @@ class EmulatedDevice:
 def _checked_slice(seed: int) -> int:
     """Instructions between changes of the wave, other ones for every seed."""
     return 64 + int(np.random.default_rng(seed).integers(0, 2000))
-
-
-def _gaps(kernel: str, checks: LaunchChecks, low: int, high: int, name: str) -> list[Finding]:
-    """A finding when bytes of an output were not written."""
-    missing = np.flatnonzero(~checks.written(low, high))
-    if not missing.size:
-        return []
-    detail = (
-        f"{missing.size} of the {high - low} bytes of {name} were never written, the first one is "
-        f"byte {int(missing[0])}"
-    )
-    return [Finding(Check.UNINITIALISED, kernel, detail)]
 
 
 def _is_count(value: object, most: int) -> bool:

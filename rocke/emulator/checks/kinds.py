@@ -19,10 +19,14 @@ class Check(Enum):
     CONVERGENCE = "convergence"
 
 
+class UnknownCheck(DeviceError):
+    """A name that is no check."""
+
+
 def parse_checks(wanted: bool | str | Iterable[Check]) -> frozenset[Check]:
     """The checks that ``wanted`` names: True for all, or names with commas between.
 
-    Raises :class:`DeviceError` for a name that is no check.
+    Raises :class:`UnknownCheck`.
     """
     if isinstance(wanted, bool):
         return frozenset(Check) if wanted else frozenset()
@@ -36,5 +40,5 @@ def parse_checks(wanted: bool | str | Iterable[Check]) -> frozenset[Check]:
             found.add(Check(name))
         except ValueError:
             known = ", ".join(c.value for c in Check)
-            raise DeviceError(f"check {name!r} is unknown; the checks are {known}") from None
+            raise UnknownCheck(f"check {name!r} is unknown; the checks are {known}") from None
     return frozenset(found)

@@ -215,5 +215,6 @@ def sync() -> Helper:
     with c.when((c.param("what") & ACQUIRE).differs(0)):
         c.put(1, thread, at.T_ACQUIRED)
     with c.when((c.param("what") & RELEASE).differs(0)):
-        c.put(1, c.pointer(c.get(thread, at.T_RELEASED) + c.get(thread, at.T_GROUP)), 0, 8)
+        group = c.get(thread, at.T_GROUP) & ((1 << at.CELL_GROUP_BITS) - 1)
+        c.put(1, c.pointer(c.get(thread, at.T_RELEASED) + group), 0, 8)
     return helper(c.end(), "check_sync")

@@ -66,6 +66,15 @@ class Place:
         return number % x, number // x % y, number // (x * y)
 
 
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """An output of a launch; ``where`` says which elements must be written (None: all)."""
+
+    array: np.ndarray
+    name: str
+    where: np.ndarray | None
+
+
 class LaunchChecks:
     """Memory of the checks for one launch.
 
@@ -89,7 +98,7 @@ class LaunchChecks:
         self._arguments = arguments
         self._findings = np.zeros((len(code.slots), _FIELDS), dtype=np.uint64)
         self._clock = np.zeros(1, dtype=np.uint64)
-        self._released = np.zeros(workgroups, dtype=np.uint8)
+        self._released = np.zeros(min(workgroups, 1 << at.CELL_GROUP_BITS), dtype=np.uint8)
         self._descriptions = code.descriptions
         self._initial = initial_registers(scalars)
         self._marks: list[tuple[Range, np.ndarray]] = []
@@ -136,7 +145,7 @@ class LaunchChecks:
         self._lds.append(marks)
         thread[T_CHECKS // 8] = block.ctypes.data
 
-    def written(self, low: int, high: int) -> np.ndarray:
+    def _written(self, low: int, high: int) -> np.ndarray:
         """Whether each byte of ``[low, high)`` was written in this launch."""
         found = np.zeros(high - low, dtype=bool)
         for range_, marks in self._marks[::2]:
@@ -148,6 +157,24 @@ class LaunchChecks:
                 bits = (nibbles[:, None] >> np.arange(4, dtype=np.uint64)) & np.uint64(1)
                 start = (begin - base) % 4
                 found[begin - low : end - low] = bits.reshape(-1)[start : start + end - begin] != 0
+        return found
+
+    def unwritten(self, kernel: str, expected: Iterable[Expected]) -> list[Finding]:
+        """A finding for each output with elements that the launch did not write."""
+        found = []
+        for output in expected:
+            array = output.array
+            if array.size:
+                low, high = _extent(array)
+                bytes_ = self._written(low, high)[array.ctypes.data - low :]
+                each = np.lib.stride_tricks.as_strided(
+                    bytes_, (*array.shape, array.itemsize), (*array.strides, 1)
+                )
+                missing = np.logical_not(np.all(each, axis=-1))
+                if output.where is not None:
+                    missing &= output.where
+                if missing.any():
+                    found.append(_unwritten(kernel, output, missing))
         return found
 
     def findings(self, kernel: str, place: Place) -> list[Finding]:
@@ -211,6 +238,24 @@ class LaunchChecks:
         if slot.check is Check.CONVERGENCE and slot.what.startswith("not"):
             return f"{slot.what}: wave {other} has ended"
         return slot.what
+
+
+def _extent(array: np.ndarray) -> tuple[int, int]:
+    """Addresses of the first byte and after the last byte of the elements."""
+    reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    start = int(array.ctypes.data)
+    return start + sum(min(0, r) for r in reach), start + sum(
+        max(0, r) for r in reach
+    ) + array.itemsize
+
+
+def _unwritten(kernel: str, output: Expected, missing: np.ndarray) -> Finding:
+    first = tuple(int(i) for i in np.argwhere(missing)[0])
+    detail = (
+        f"{np.count_nonzero(missing)} of the {missing.size} elements of {output.name} were never "
+        f"written, the first one is {first}"
+    )
+    return Finding(Check.UNINITIALISED, kernel, detail)
 
 
 def _race_text(what: str, address: int, other: int, place: Place) -> str:

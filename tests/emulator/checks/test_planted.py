@@ -259,7 +259,10 @@ class TestUninitialised:
         out = np.zeros(65, dtype=np.float32)
         arguments = (floats(), floats(), out, 64)
         found = run(build(kernels.ADD, arch), *arguments, outputs=(out,))
-        assert "4 of the 260 bytes of output" in only(found, "uninitialised").detail
+        detail = only(found, "uninitialised").detail
+        assert detail == (
+            "1 of the 65 elements of output were never written, the first one is (64,)"
+        )
 
 
 class TestConvergence:
