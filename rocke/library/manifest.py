@@ -20,6 +20,7 @@ from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
 from rocke.library import expressions
 from rocke.library.constraints import Constraint
 from rocke.library.errors import LibraryError
+from rocke.runtime.packing import ArgumentError, check_signature, parse_signature
 
 SCHEMA_VERSION = 1
 MAX_BYTES = 256 << 20
@@ -113,8 +114,10 @@ class KernelEntry:
         try:
             code_object = CodeObject.from_bytes(data, source=source)
             info = code_object.kernel(self.symbol)
-        except CodeObjectError as error:
-            raise LibraryError(str(error)) from None
+            check_signature(parse_signature(self.signature), info)
+        except (CodeObjectError, ArgumentError) as error:
+            text = str(error).removeprefix(f"{source}: ")
+            raise LibraryError(f"{source}: {text}") from None
         made = {
             "arch": (code_object.arch, self.arch),
             "target": (code_object.target, self.target),

@@ -78,28 +78,36 @@ class _Bucket:
     def __init__(self, candidates: Iterable[_Candidate]) -> None:
         self.candidates = sorted(candidates, key=lambda c: c.order)
         fields = {tuple((r.field, r.default) for r in c.ranges) for c in self.candidates}
-        self.table = None
+        self.fields: tuple[tuple[str, Any], ...] | None = None
         if len(self.candidates) > _FEW and len(fields) == 1:
             (self.fields,) = fields
-            bounds = [[(r.low, r.high) for r in c.ranges] for c in self.candidates]
-            self.table = np.array(bounds, np.float64).reshape(len(bounds), -1, 2)
+            count = len(self.fields)
+            lows = [[c.ranges[f].low for c in self.candidates] for f in range(count)]
+            highs = [[c.ranges[f].high for c in self.candidates] for f in range(count)]
+            self.lows, self.highs = np.array(lows, np.float64), np.array(highs, np.float64)
 
     def find(self, problem: Problem) -> _Candidate | None:
-        if self.table is not None:
-            return self._find_in_table(problem)
+        if self.fields is not None:
+            return self._find_in_table(self.fields, problem)
         for candidate in self.candidates:
             if candidate.fits(problem):
                 return candidate
         return None
 
-    def _find_in_table(self, problem: Problem) -> _Candidate | None:
-        assert self.table is not None
-        values = [problem.get(name, default) for name, default in self.fields]
-        if not all(type(v) is int or _integer(v) for v in values):
-            return None
-        given = np.array(values, np.float64)
-        inside = (self.table[:, :, 0] <= given) & (given <= self.table[:, :, 1])
-        for index in np.flatnonzero(inside.all(axis=1)):
+    def _find_in_table(
+        self, fields: tuple[tuple[str, Any], ...], problem: Problem
+    ) -> _Candidate | None:
+        inside = np.ones(len(self.candidates), np.bool_)
+        for (name, default), low, high in zip(fields, self.lows, self.highs, strict=True):
+            value = problem.get(name, default)
+            if type(value) is not int and not _integer(value):
+                return None
+            inside &= low <= value
+            inside &= high >= value
+        start = int(inside.argmax())
+        if inside[start] and self.candidates[start].rest_fits(problem):
+            return self.candidates[start]
+        for index in np.flatnonzero(inside):
             if self.candidates[index].rest_fits(problem):
                 return self.candidates[index]
         return None

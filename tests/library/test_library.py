@@ -1,0 +1,248 @@
+"""A library at run time: open, select, explain, load, launch."""
+
+import random
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rocke.emulator import EmulatedDevice
+from rocke.kernels.registry import FAMILIES
+from rocke.library import KernelLibrary, LibraryError, NoKernel
+from rocke.library.constraints import Constraint
+from rocke.library.explaining import explain, reasons
+from rocke.library.selector import Selector, rank
+
+JENGA = {
+    "family": "jenga_sparse_attention",
+    "head_size": 32,
+    "num_query_heads": 2,
+    "num_kv_heads": 1,
+    "dtype": "f16",
+    "seqlen_q": 30,
+    "seqlen_k": 64,
+    "block_q": 32,
+    "block_k": 32,
+}
+
+
+def test_the_tightest_kernel_that_serves_is_taken(library):
+    assert library.select(JENGA, "gfx942").entry.spec["seqlen_q"] == 32
+    longer = {**JENGA, "seqlen_q": 33}
+    assert library.select(longer, "gfx942").entry.spec["seqlen_q"] == 64
+    assert library.select(longer, "gfx950").entry.arch == "gfx950"
+
+
+def test_what_has_a_default_may_be_left_out(library):
+    without = {k: v for k, v in JENGA.items() if k not in ("dtype", "block_q")}
+    with pytest.raises(NoKernel, match="block_q is 1, expected 32"):
+        library.select(without, "gfx942")
+    assert library.select({**without, "block_q": 32}, "gfx942")
+    four = library.select({"family": "map_to_index", "rows": 5}, "gfx942")
+    assert four.entry.spec["waves"] == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seqlen_q": 65}, "seqlen_q is 65, expected at most 64"),
+        ({"head_size": 48}, "head_size is 48, expected 32"),
+        ({"dtype": "bf16"}, "dtype is 'bf16', expected 'f16'"),
+        ({"causal": True}, "causal is not known to this kernel"),
+        ({"seqlen_q": "30"}, "seqlen_q is '30', expected at"),
+        ({"head_size": [32]}, "head_size is [32], expected 32"),
+        ({"head_size": True}, "head_size is True, expected 32"),
+        ({"family": "jenga"}, "family is 'jenga', expected one of jenga_sparse_attention"),
+        ({"family": None}, "family is None, expected one of"),
+    ],
+)
+def test_a_problem_that_nothing_serves_is_refused_with_reasons(library, change, message):
+    with pytest.raises(NoKernel) as caught:
+        library.select({**JENGA, **change}, "gfx942")
+    assert message in str(caught.value)
+
+
+def test_a_target_that_the_library_is_not_for(library):
+    with pytest.raises(NoKernel, match="no kernels for gfx90a: the library is for gfx942, gfx950"):
+        library.select(JENGA, "gfx90a")
+
+
+def test_explaining_says_what_was_taken_and_why_others_were_not(library):
+    found = library.explain({**JENGA, "seqlen_q": 40}, "gfx942")
+    assert found.chosen == library.select({**JENGA, "seqlen_q": 40}, "gfx942").id
+    by_kernel = {v.kernel: v.reasons for v in found.verdicts}
+    assert len(by_kernel) == 2
+    assert by_kernel[found.chosen] == ()
+    assert ("seqlen_q is 40, expected at most 32",) in by_kernel.values()
+    assert f"{found.chosen} is chosen" in str(found)
+
+
+def random_entry(entry, rng, number):
+    constraints = []
+    for field in ("a", "b", "c"):
+        if rng.random() < 0.7:
+            value = rng.choice([0, 1, 2, True, False, "x"])
+            default = {} if rng.random() < 0.5 else {"default": rng.choice([0, 1, True, "x"])}
+            raw = {"field": field, "op": "eq", "value": value, **default}
+            constraints.append(Constraint.parse(raw, ""))
+    for field in ("n", "m"):
+        low = rng.randrange(40)
+        for op, value in (("min", low), ("max", low + rng.randrange(60)), ("multiple_of", 4)):
+            if rng.random() < 0.7:
+                constraints.append(Constraint.parse({"field": field, "op": op, "value": value}, ""))
+    if rng.random() < 0.2:
+        constraints.append(Constraint.parse({"field": "a", "op": "in", "value": [0, "x"]}, ""))
+    return replace(
+        entry,
+        id=f"k{number}",
+        arguments=(),
+        grid=(1, 1, 1),
+        constraints=tuple(constraints),
+        priority=rng.randrange(3),
+    )
+
+
+@pytest.mark.parametrize("count", [20, 400])
+def test_the_index_agrees_with_the_constraints_one_by_one(library, count):
+    rng = random.Random(count)
+    base = library.kernels[0].entry
+    entries = [random_entry(base, rng, i) for i in range(count)]
+    selector = Selector(entries)
+    chosen = 0
+    for _ in range(400):
+        problem = {
+            name: rng.choice([0, 1, 2, True, False, "x", 2.0])
+            for name in "abc"
+            if rng.random() < 0.7
+        }
+        problem |= {
+            n: rng.choice([rng.randrange(100), 40, "4"]) for n in "nm" if rng.random() < 0.9
+        }
+        serving = [e for e in entries if not reasons(e, problem)]
+        expected = min(serving, key=rank) if serving else None
+        found = selector.find(base.family, base.arch, problem)
+        assert found is expected
+        asked = explain(entries, {**problem, "family": base.family}, base.arch)
+        assert asked.chosen == (None if expected is None else expected.id)
+        chosen += expected is not None
+    assert chosen > 0
+
+
+def test_many_ranges_in_one_bucket_agree_too(library):
+    base = library.kernels[0].entry
+    rng = random.Random(5)
+
+    def entry(i):
+        low = rng.randrange(1000)
+        rules = (
+            ("min", low),
+            ("max", low + rng.randrange(200)),
+            ("multiple_of", rng.choice((1, 8))),
+        )
+        parsed = [Constraint.parse({"field": "n", "op": op, "value": v}, "") for op, v in rules]
+        return replace(base, id=f"k{i}", arguments=(), grid=(1, 1, 1), constraints=tuple(parsed))
+
+    entries = [entry(i) for i in range(300)]
+    selector = Selector(entries)
+    for n in (*range(0, 1300, 3), np.int64(16)):
+        serving = [e for e in entries if not reasons(e, {"n": n})]
+        expected = min(serving, key=rank) if serving else None
+        assert selector.find(base.family, base.arch, {"n": n}) is expected
+    assert selector.find(base.family, base.arch, {"n": "16"}) is None
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["jenga_sparse_attention", "map_to_index"])
+def test_a_selected_kernel_computes_what_the_reference_says(library, arch, name):
+    family = FAMILIES[name]
+    asked = JENGA if name == "jenga_sparse_attention" else {"family": name, "rows": 9, "waves": 2}
+    kernel = library.select(asked, arch)
+    spec = family.make_spec(kernel.entry.spec)
+    problem = family.make_problem(spec, np.random.default_rng(1), **kernel.entry.problem)
+    kernel.launcher(EmulatedDevice(arch), asked)(**problem.arguments)
+    for output, expected in family.reference(spec, problem).items():
+        found = problem.arguments[output].astype(np.float64)
+        assert np.linalg.norm(found - expected) <= family.tolerance(spec) * np.linalg.norm(expected)
+
+
+def test_the_grid_follows_the_problem(library):
+    kernel = library.select({"family": "map_to_index", "rows": 9}, "gfx942")
+    assert kernel.grid({"rows": 9}) == (3, 1, 1)
+    assert kernel.grid({"rows": 8}) == (2, 1, 1)
+    with pytest.raises(ValueError, match="rows is None, expected an integer"):
+        kernel.grid({})
+
+
+class Counting:
+    """A device that counts what is loaded."""
+
+    emulated = True
+    name = "counting"
+
+    def __init__(self, arch):
+        self.arch = arch
+        self.loads = []
+        self.device = EmulatedDevice(arch)
+
+    def load(self, code_object, kernel=None):
+        self.loads.append(kernel)
+        return self.device.load(code_object, kernel)
+
+    def __getattr__(self, name):
+        return getattr(self.device, name)
+
+
+def test_each_kernel_is_loaded_once_a_device_by_many_threads(built):
+    library = KernelLibrary.open(built)
+    devices = [Counting("gfx942"), Counting("gfx942")]
+    barrier = threading.Barrier(8)
+    errors = []
+
+    def work():
+        try:
+            barrier.wait()
+            for rows in range(1, 30):
+                for device in devices:
+                    kernel = library.select({"family": "map_to_index", "rows": rows}, "gfx942")
+                    assert kernel.launcher(device, {"rows": rows}).grid == (-(-rows // 4), 1, 1)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert [len(d.loads) for d in devices] == [1, 1]
+
+
+def test_a_device_of_another_target_is_refused(library):
+    kernel = library.select(JENGA, "gfx942")
+    with pytest.raises(LibraryError, match="is for gfx942, the device is gfx950"):
+        kernel.launcher(EmulatedDevice("gfx950"))
+
+
+def test_nothing_of_the_compiler_is_imported(built):
+    program = f"""
+import sys
+from rocke.library import KernelLibrary
+library = KernelLibrary.open({str(built)!r})
+kernel = library.select({{"family": "map_to_index", "rows": 9}}, "gfx942")
+kernel.code_object()
+str(library.explain({{"family": "map_to_index"}}, "gfx942"))
+absent = ("mlir", "llvmlite", "rocke.core", "rocke.kernels", "rocke.helpers", "rocm", "ziglang")
+print([m for m in absent if m in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_names_that_are_no_library(tmp_path):
+    with pytest.raises(LibraryError, match="no such file or folder, and no installed library"):
+        KernelLibrary.open("absent-library")
+    with pytest.raises(LibraryError, match="not a built library"):
+        KernelLibrary.open(tmp_path)
