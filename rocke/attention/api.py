@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rocke.attention.contents import check_contents
 from rocke.attention.devices import open_device
 from rocke.attention.patterns import (
     BitmapPattern,
@@ -55,6 +56,7 @@ def block_sparse_attention(
     need_lse: bool = False,
     row_order: np.ndarray | str | None = None,
     settings: BlockSparseSettings | None = None,
+    checked: bool = False,
 ) -> Any:
     """Attention of q over the key blocks that ``pattern`` keeps; cost follows the kept blocks.
 
@@ -72,6 +74,9 @@ def block_sparse_attention(
       Results do not depend on it.
     - ``device``: a device, or a name as :func:`rocke.attention.open_device` takes.
     - ``settings``: of the kernel, instead of the table's choice.
+    - ``checked``: read the pattern, the sizes and the order on the host first, and refuse entries
+      out of range, duplicates, sizes above the block's and orders that are no permutation. Without
+      it nothing is read: such entries are ignored or have an unspecified weight.
 
     Returns o, like q, newly allocated; with ``need_lse`` ``(o, lse)``, ``lse`` f32 ``[batch, heads,
     Sq]``: base-2 logarithm of the sum of ``2**score``, score = (q . k) * scale * log2(e). A row
@@ -97,6 +102,8 @@ def block_sparse_attention(
         row_order=order is not None,
         settings=settings,
     )
+    if checked:
+        check_contents(pattern, tensors.seqlen_k, sizes, order)
     opened = open_device(device)
     ok, reason = is_valid_block_sparse_spec(spec, opened.arch)
     if not ok:

@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from rocke.attention import BitmapPattern, ListPattern, block_sparse_attention
 from rocke.emulator import EmulatedDevice
@@ -17,6 +18,8 @@ from rocke.kernels.common.block_sparse_reference import (
 )
 
 ARCHS = ("gfx90a", "gfx942", "gfx950")
+TARGETS = ["gfx950", *(pytest.param(arch, marks=pytest.mark.normal) for arch in ARCHS[:2])]
+"""For tests that run on every target; the quick set has one of them."""
 DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 TOLERANCES = {"f16": 1e-3, "bf16": 8e-3}
 """Accepted norm(out - ref) / norm(ref): about two roundings of P and O to the type."""

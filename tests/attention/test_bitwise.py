@@ -5,9 +5,9 @@ import pytest
 
 from rocke.attention import BitmapPattern
 from rocke.emulator import EmulatedDevice
-from tests.attention.runs import ARCHS, as_list, attended, run, tensors
+from tests.attention.runs import TARGETS, as_list, attended, run, tensors
 
-pytestmark = pytest.mark.parametrize("arch", ARCHS)
+pytestmark = pytest.mark.parametrize("arch", TARGETS)
 SHAPE = {"batch": 3, "seqlen_q": 200, "seqlen_k": 700}
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from rocke.attention import ListPattern
-from tests.attention.runs import ARCHS, GARBAGE, as_list, attended, check, run, tensors
+from tests.attention.runs import GARBAGE, TARGETS, as_list, attended, check, run, tensors
 
-pytestmark = pytest.mark.parametrize("arch", ARCHS)
+pytestmark = pytest.mark.parametrize("arch", TARGETS)
 
 
 def full(blocks, size=64):

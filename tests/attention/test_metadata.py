@@ -16,9 +16,9 @@ from rocke.attention import (
     select_blocks,
 )
 from rocke.runtime import ArgumentError
-from tests.attention.runs import as_list, attended, check, device, run, tensors
+from tests.attention.runs import as_list, as_pattern, attended, check, device, run, tensors
 
-ON = device("gfx942")
+ON = device("gfx950")
 
 
 def test_bitmaps_and_lists_and_back():
@@ -69,12 +69,14 @@ def test_longest_first():
         np.testing.assert_array_equal(longest_first(pattern, device=ON)[0], expected)
 
 
-def test_attention_in_the_order_of_length():
+@pytest.mark.normal
+@pytest.mark.parametrize("form", ["list", "bitmap"])
+def test_attention_in_the_order_of_length(form):
     given, blocks = tensors(6, seqlen_q=300), attended(6, 2, 5, 4)
-    for pattern in (as_list(blocks), BitmapPattern(blocks)):
-        plain, _ = run(given, pattern, "gfx942")
-        ordered, _ = run(given, pattern, "gfx942", row_order="longest_first")
-        np.testing.assert_array_equal(plain, ordered)
+    pattern = as_pattern(form, blocks)
+    plain, _ = run(given, pattern, "gfx950")
+    ordered, _ = run(given, pattern, "gfx950", row_order="longest_first")
+    np.testing.assert_array_equal(plain, ordered)
 
 
 def test_selection_by_means_end_to_end():
@@ -85,7 +87,7 @@ def test_selection_by_means_end_to_end():
     assert (pattern.counts == 3).all()
     whole = list_to_bitmap(pattern, 9, device=ON).bitmap != 0
     assert (whole.sum(axis=-1) == 3).all()
-    check(given, whole, "gfx942", pattern=pattern, layout="bshd")
+    check(given, whole, "gfx950", pattern=pattern, layout="bshd")
 
 
 def test_means_of_real_tokens():

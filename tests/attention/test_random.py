@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.attention.runs import ARCHS, as_pattern, check, tensors
+from tests.attention.runs import ARCHS, TARGETS, as_pattern, check, tensors
 
 QUICK = [
     {"form": "list", "dtype": "f16", "head_size": 64, "block_q": 64, "block_k": 64},
@@ -73,7 +73,7 @@ def random_problem(data, kernel, arch):
     check(given_, attended, arch, pattern=pattern, **sizes, **options)
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("rules", RULES, ids=["all-rules", "plain"])
 @pytest.mark.parametrize("kernel", QUICK, ids=["list", "bitmap"])
 @settings(max_examples=12)

@@ -10,6 +10,7 @@ import numpy as np
 from rocke.compiler import CodeObject, compile_kernel
 from rocke.emulator import EmulatedDevice
 from rocke.kernels.family import Problem
+from rocke.kernels.registry import FAMILIES
 from rocke.kernels.sparsity.block_means import BLOCK_MEANS
 from rocke.kernels.sparsity.companion import Companion
 from rocke.kernels.sparsity.deltas import DELTAS_TO_INDEX, INDEX_TO_DELTAS
@@ -45,21 +46,20 @@ def make_spec(name: str, **fields: Any) -> Any:
     return COMPANIONS[name].spec_type(**{**SMALL.get(name, {}), **fields})
 
 
-def launch(name: str, spec: Any, arch: str, problem: Problem) -> None:
-    made = COMPANIONS[name]
-    Launcher(
-        device(arch),
-        code_object(name, spec, arch),
-        made.signature(spec),
-        grid=made.grid(spec, problem.arguments),
-        block=spec.block,
-    )(**problem.arguments)
+def launch(
+    name: str, spec: Any, arch: str, problem: Problem, on: EmulatedDevice | None = None
+) -> None:
+    made, given = code_object(name, spec, arch), problem.arguments
+    launcher = Launcher.of_family(on or device(arch), made, FAMILIES[name], spec, given)
+    launcher(**given)
 
 
-def check(name: str, arch: str, problem: Problem, **fields: Any) -> None:
+def check(
+    name: str, arch: str, problem: Problem, on: EmulatedDevice | None = None, **fields: Any
+) -> None:
     """Launch, and compare every output bit by bit."""
     spec = make_spec(name, **fields)
-    launch(name, spec, arch, problem)
+    launch(name, spec, arch, problem, on)
     for output, expected in COMPANIONS[name].reference(spec, problem).items():
         found = problem.arguments[output]
         assert found.dtype == expected.dtype

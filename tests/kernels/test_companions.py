@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rocke.emulator import EmulatedDevice
 from rocke.kernels.family import Problem
 from tests.kernels.companion_runs import ARCHS, COMPANIONS, check, launch, make_spec, problem
 
@@ -38,6 +39,15 @@ OPTIONS = {
 @each
 def test_exact_on_every_target(name, arch):
     check(name, arch, problem(name))
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("arch", ARCHS)
+@each
+def test_checked_mode_is_silent(name, arch):
+    for seed in range(3):
+        on = EmulatedDevice(arch, check=True, seed=seed)
+        check(name, arch, problem(name), on)
 
 
 @each
