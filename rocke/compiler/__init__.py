@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rocke.compiler.errors import CompileWarning as CompileWarning
     from rocke.compiler.errors import SpillWarning as SpillWarning
     from rocke.compiler.options import CompileOptions as CompileOptions
+    from rocke.compiler.source import KernelText as KernelText
+    from rocke.compiler.source import ParameterText as ParameterText
     from rocke.compiler.worker import CompileWorker as CompileWorker
     from rocke.compiler.worker import compile_in_worker as compile_in_worker
 
@@ -37,6 +39,8 @@ _HOME = {
     "CompileWorker": "worker",
     "KernelArgument": "code_object",
     "KernelInfo": "code_object",
+    "KernelText": "source",
+    "ParameterText": "source",
     "SpillWarning": "errors",
     "Stages": "driver",
     "compile_in_worker": "worker",

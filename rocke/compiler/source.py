@@ -120,7 +120,7 @@ class KernelText:
             return kernel
         if not set(dir(kernel)) >= _READ:
             is_builder = set(dir(getattr(kernel, "kernel", None))) >= _READ
-            text = "MLIR text goes into a rocke.compiler.source.KernelText"
+            text = "MLIR text goes into a rocke.compiler.KernelText"
             raise CompileError(
                 f"kernel: {type(kernel).__name__}, expected the KernelDef of a builder: "
                 + ("pass its .kernel" if is_builder else text)
