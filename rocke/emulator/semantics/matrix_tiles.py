@@ -73,7 +73,7 @@ def _unpack(
     w: IRWriter, form: MatrixForm, options: MatrixOptions, rows_a: str, rows_b: str
 ) -> None:
     """Four turns, one for each 16 lanes."""
-    group, close = _counted(w, 4)
+    group, close = counted_loop(w, 4)
     source_b = group
     if options.blgp:
         packed = sum(source << 2 * g for g, source in enumerate(BLGP_GROUPS[options.blgp]))
@@ -156,7 +156,7 @@ def _e8m0(w: IRWriter, bits: str, byte: int) -> str:
     return w.new(f"bitcast {ints} {chosen} to <16 x float>")
 
 
-def _counted(w: IRWriter, count: int) -> tuple[str, Callable[[], None]]:
+def counted_loop(w: IRWriter, count: int) -> tuple[str, Callable[[], None]]:
     """Start a loop of ``count`` turns; the counter (i64) and the function that ends the loop."""
     loop, after = w.label(), w.label()
     origin = w.block
@@ -181,7 +181,7 @@ def _tile_loop(
     tile = _tile(form.m)
     registers = form.result_registers // form.blocks
     block_bytes = form.m * form.k * 4
-    turn, close = _counted(w, tile.count * form.blocks)
+    turn, close = counted_loop(w, tile.count * form.blocks)
     number = w.new(f"and i64 {turn}, {tile.count - 1}")
     block = w.new(f"lshr i64 {turn}, {tile.count.bit_length() - 1}")
     offset, row_group, column = _tile_start(w, tile, number)

@@ -30,7 +30,7 @@ MISSING = re.compile(
     | scratch_load_lds_\w+
     | s_(buffer_)?atomic_\w+ | s_(buffer_)?store_dword\w* | s_scratch_\w+
     | s_atc_probe(_buffer)? | s_dcache_discard(_x2)?
-    | v_smfmac_\w+ | v_mfma_ld_scale_b32
+    | v_mfma_ld_scale_b32
     """,
     re.VERBOSE,
 )
