@@ -31,7 +31,7 @@ ALLOWED = {
     },
     "kernels": {"rocke.core", "rocke.arch", "rocke.helpers", "numpy", "ml_dtypes"},
     "attention": {
-        *("rocke.kernels", "rocke.arch", "rocke.compiler", "rocke.runtime", "rocke.emulator"),
+        *("rocke.kernels", "rocke.arch", "rocke.compiler", "rocke.runtime", "rocke.devices"),
         *("numpy", "ml_dtypes"),
     },
     "library": {

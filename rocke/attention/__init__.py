@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rocke.attention.api import block_sparse_attention as block_sparse_attention
-    from rocke.attention.devices import open_device as open_device
     from rocke.attention.metadata import bitmap_to_list as bitmap_to_list
     from rocke.attention.metadata import block_means as block_means
     from rocke.attention.metadata import invert_list as invert_list
@@ -38,7 +37,6 @@ _HOME = {
     "list_to_deltas": "metadata",
     "longest_first": "metadata",
     "select_blocks": "metadata",
-    "open_device": "devices",
 }
 
 __all__ = sorted(_HOME)

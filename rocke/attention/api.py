@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rocke.attention.contents import check_contents
-from rocke.attention.devices import open_device
+from rocke.attention.devices import device_of
 from rocke.attention.patterns import (
     BitmapPattern,
     ListPattern,
@@ -72,7 +72,7 @@ def block_sparse_attention(
     - ``row_order`` i32 ``[..., num_q_blocks]``, leading axes as the pattern's: the order in which
       query blocks are started, a permutation; ``"longest_first"``: by count, found on the device.
       Results do not depend on it.
-    - ``device``: a device, or a name as :func:`rocke.attention.open_device` takes.
+    - ``device``: a device, or a name as :func:`rocke.open_device` takes.
     - ``settings``: of the kernel, instead of the table's choice.
     - ``checked``: read the pattern, the sizes and the order on the host first, and refuse entries
       out of range, duplicates, sizes above the block's and orders that are no permutation. Without
@@ -104,7 +104,7 @@ def block_sparse_attention(
     )
     if checked:
         check_contents(pattern, tensors.seqlen_k, sizes, order)
-    opened = open_device(device)
+    opened = device_of(device)
     ok, reason = is_valid_block_sparse_spec(spec, opened.arch)
     if not ok:
         raise ArgumentError(reason)

@@ -1,7 +1,7 @@
 """Making patterns on the device: conversions, row order, block means, top-k selection.
 
 Each function launches one kernel of ``rocke.kernels.sparsity``; nothing is read on the host.
-``device`` is a device or a name as :func:`rocke.attention.open_device` takes. All raise
+``device`` is a device or a name as :func:`rocke.open_device` takes. All raise
 :class:`rocke.runtime.ArgumentError` that names what is wrong.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rocke.attention.devices import open_device
+from rocke.attention.devices import device_of
 from rocke.attention.patterns import BitmapPattern, ListPattern, Pattern, as_i32
 from rocke.attention.tensors import DTYPES, LAYOUTS, element_strides
 from rocke.kernels.registry import FAMILIES
@@ -266,7 +266,7 @@ def select_blocks(
 
 
 def _launch(name: str, spec: Any, device: Device | str, **arguments: Any) -> None:
-    family, opened = FAMILIES[name], open_device(device)
+    family, opened = FAMILIES[name], device_of(device)
     ok, reason = family.validate(spec, opened.arch)
     if not ok:
         raise ArgumentError(f"{name}: {reason}")
