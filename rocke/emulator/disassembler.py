@@ -139,6 +139,20 @@ def _crashes_printer(low: int, high: int) -> bool:
     return False
 
 
+def _compare_exec_bit(low: int) -> int:
+    """The opcode bit that makes a comparison in VOP3 form a ``v_cmpx``; 0 for all other words.
+
+    The library does not know ``v_cmpx`` in this form: such a word is read as the ``v_cmp`` beside
+    it. Source of the opcodes: AMD Instinct MI300 ISA guide, *VOPC opcodes*.
+    """
+    opcode = low >> 16 & 0x3FF
+    if low >> 26 != 0x34 or opcode > 0xFF:
+        return 0
+    if opcode in (0x11, 0x13, 0x15):
+        return 1 << 16
+    return 1 << 20 if opcode & 0x10 and opcode >> 5 not in (0, 4) else 0
+
+
 class Disassembler:
     """Disassembles the instructions of one stretch of code, in any order.
 
@@ -164,12 +178,23 @@ class Disassembler:
         i, room = offset // 4, self.size - offset
         if offset % 4 or room < 4 or _crashes_printer(self._words[i], self._words[i + 1]):
             return Line(offset, 4, "")
-        out = self._out
+        out, source = self._out, self._base + offset
+        exec_bit = _compare_exec_bit(self._words[i])
+        if exec_bit:
+            words = (ctypes.c_uint32 * 2)(self._words[i] ^ exec_bit, self._words[i + 1])
+            source, room = ctypes.addressof(words), min(room, 8)
         with _lock:
             size = self._library.instruction(
-                self._context, self._base + offset, room + _PADDING, offset, out, _LINE_BYTES
+                self._context,
+                source,
+                room + (0 if exec_bit else _PADDING),
+                offset,
+                out,
+                _LINE_BYTES,
             )
             text = out.value.decode(errors="replace").partition(" ;")[0].strip()
+        if exec_bit:
+            text = text.replace("v_cmp_", "v_cmpx_", 1)
         if not 0 < size <= room or "/*" in text:
             return Line(offset, 4, "")
         return Line(offset, size, text)

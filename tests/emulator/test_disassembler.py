@@ -77,3 +77,15 @@ def test_offsets_outside_and_between_words():
 def test_an_unknown_processor_is_an_error():
     with pytest.raises(DisassemblerError, match="gfx9999"):
         disassemble(ENDPGM, "gfx9999")
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_comparisons_that_write_exec_in_their_long_form(arch):
+    words = {
+        0xD0BC0012: "v_cmpx_gt_u16_e64 s[18:19], v0, v29",
+        0xD0AC0012: "v_cmp_gt_u16_e64 s[18:19], v0, v29",
+        0xD0700012: "v_cmpx_f_f64_e64 s[18:19], v[0:1], v[29:30]",
+        0xD0110012: "v_cmpx_class_f32_e64 s[18:19], v0, v29",
+    }
+    for low, text in words.items():
+        assert disassemble(struct.pack("<2I", low, 0x23B00), arch)[0].text == text
