@@ -6,6 +6,7 @@ A catalogue instead of a family is handed to :mod:`rocke.cli.build_catalogue`.
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ TEXTS = {"mlir": "mlir", "ll": "optimized_ir", "s": "assembly"}
 """File suffix -> the stage that it holds."""
 
 
-@click.command("build", short_help="Compile a kernel and write the code object.")
+@click.command("build", short_help="Compile a kernel, or a library of kernels.")
 @spec_options
 @click.option(
     "--arch",
@@ -125,7 +126,8 @@ def command(
     out.print(f"[bold]{built[0]['kernel']}[/]", soft_wrap=True)
     out.print(table(columns, [[m["arch"], *(m[k] for k in _SHOWN)] for m in built]))
     for made in built:
-        out.print(str(output / made["file"]), markup=False, soft_wrap=True)
+        for name in made["files"]:
+            out.print(str(output / name), markup=False, soft_wrap=True)
     return OK
 
 
@@ -161,16 +163,17 @@ def _build(
         text = getattr(stages, TEXTS[suffix])
         write_atomically(folder / f"{stem}.{suffix}", text.encode())
     write_atomically(folder / f"{stem}.hsaco", code_object.data)
-    made = manifest(family, spec, code_object, f"{stem}.hsaco", find_linker(linker).identity)
+    files = [f"{stem}.{suffix}" for suffix in ("hsaco", "json", *texts)]
+    made = manifest(family, spec, code_object, files, find_linker(linker).identity)
     # Last, so that a manifest always has its object beside it.
     write_atomically(folder / f"{stem}.json", (json.dumps(made, indent=2) + "\n").encode())
     return made
 
 
 def manifest(
-    family: Family, spec: Any, code_object: CodeObject, file: str, linker: str
+    family: Family, spec: Any, code_object: CodeObject, files: list[str], linker: str
 ) -> dict[str, Any]:
-    """The facts of a built kernel, as plain values; sizes in bytes."""
+    """The facts of a built kernel, as plain values; ``files`` begin with the code object."""
     info, arch = code_object.kernel(), code_object.arch
     declared = zip(family.signature(spec), info.explicit_arguments, strict=True)
     return {
@@ -182,11 +185,18 @@ def manifest(
         "arch": arch,
         "target": code_object.target,
         "code_object_version": code_object.version,
-        "file": file,
+        "file": files[0],
+        "files": files,
         "size": len(code_object.data),
         "sha256": code_object.sha256,
         "arguments": [
-            {"name": s["name"], "type": s["type"], "offset": a.offset, "size": a.size}
+            {
+                "name": s["name"],
+                "type": s["type"],
+                "offset": a.offset,
+                "size": a.size,
+                "access": a.access or ("read_write" if a.kind == "global_buffer" else "value"),
+            }
             for s, a in declared
         ],
         "kernarg_size": info.kernarg_size,
@@ -200,5 +210,15 @@ def manifest(
         "spills": info.spills,
         "lds": info.lds,
         "scratch": info.scratch,
+        "units": {
+            "size": "bytes",
+            "offset": "bytes",
+            "kernarg_size": "bytes",
+            "lds": "bytes a workgroup",
+            "scratch": "bytes a work-item",
+            "grid": "workgroups",
+            "block": "work-items",
+        },
+        "rocke": metadata.version("rocke"),
         "toolchain": [*fingerprint(), linker],
     }

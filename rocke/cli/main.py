@@ -21,6 +21,7 @@ COMMANDS = {
     "list": ("rocke.cli.list_command", "Show kernel families and targets, or a library."),
     "build": ("rocke.cli.build_command", "Compile a kernel, or a library of kernels."),
     "run": ("rocke.cli.run_command", "Build a kernel, run it, compare with the reference."),
+    "inspect": ("rocke.cli.inspect_command", "Show what a code object says of itself."),
     "pack": ("rocke.cli.pack_command", "Package a built library as a wheel or zip."),
     "verify": ("rocke.cli.verify_command", "Run a library's kernels against their references."),
     "diff": ("rocke.cli.diff_command", "Show what changed between two libraries."),

@@ -49,7 +49,7 @@ def spec_options(function: F) -> F:
 linker_option = click.option(
     "--linker",
     metavar="PATH",
-    type=click.Path(exists=True, dir_okay=False),
+    type=click.Path(exists=True, dir_okay=False, executable=True),
     help="Link with this ld.lld instead of the pinned one.",
 )
 

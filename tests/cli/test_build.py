@@ -1,6 +1,7 @@
 """rocke build."""
 
 import json
+from importlib.metadata import version as rocke_version
 
 import pytest
 
@@ -45,9 +46,34 @@ def test_the_same_spec_gives_the_same_bytes(rocke, tmp_path):
     files = []
     for folder, emit in (("a", ""), ("b", "mlir,ll,s")):
         rocke("build", "jenga", *SMALL, "-o", tmp_path / folder, "--emit", emit)
-        files.append({p.name: p.read_bytes() for p in (tmp_path / folder).glob("*.[hj]s*")})
-    assert len(files[0]) == 2
+        files.append({p.name: p.read_bytes() for p in (tmp_path / folder).glob("*.hsaco")})
+    assert len(files[0]) == 1
     assert files[0] == files[1]
+
+
+def test_the_same_command_gives_the_same_manifest(rocke, tmp_path):
+    for folder in ("a", "b"):
+        rocke("build", "jenga", *SMALL, "-o", tmp_path / folder)
+    first, second = (next((tmp_path / f).glob("*.json")) for f in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_every_file_is_told(rocke, tmp_path):
+    result = rocke("build", "vsa", *SMALL, "-o", tmp_path, "--emit", "mlir,s")
+    written = sorted(p.name for p in tmp_path.iterdir())
+    assert {p.rsplit(".", 1)[1] for p in written} == {"hsaco", "json", "mlir", "s"}
+    shown = [line for line in result.out.splitlines() if line.startswith(str(tmp_path))]
+    assert sorted(shown) == [str(tmp_path / name) for name in written]
+    (manifest,) = tmp_path.glob("*.json")
+    assert sorted(json.loads(manifest.read_text())["files"]) == written
+
+
+def test_the_manifest_has_access_units_and_version(rocke, tmp_path):
+    made = rocke("build", "vsa", *SMALL, "-o", tmp_path, "--json").json[0]
+    access = {a["name"]: a["access"] for a in made["arguments"]}
+    assert (access["Q"], access["O"], access["seqlen_q"]) == ("read_only", "write_only", "value")
+    assert made["units"]["lds"] == "bytes a workgroup"
+    assert made["rocke"] == rocke_version("rocke")
 
 
 def test_texts_of_the_stages_are_written(rocke, tmp_path):
@@ -87,9 +113,12 @@ def test_a_missing_linker_says_how_to_get_one(rocke, tmp_path, monkeypatch):
 
 
 def test_a_linker_that_is_none_is_refused(rocke, tmp_path):
-    result = rocke("build", "vsa", *SMALL, "-o", tmp_path, "--linker", tmp_path / "lld")
-    assert result.code == 1
-    assert "is not an executable file: name an ld.lld" in result.error
+    linker = tmp_path / "lld"
+    for message in ("does not exist", "is not executable"):
+        result = rocke("build", "vsa", *SMALL, "-o", tmp_path, "--linker", linker)
+        assert result.code == 2
+        assert f"'{linker}' {message}" in result.error
+        linker.write_text("")
 
 
 def test_a_folder_that_cannot_be_made_is_named(rocke, tmp_path):
