@@ -22,7 +22,7 @@ from rocke.emulator.checks.runtime import GLOBAL_SYNC
 from rocke.emulator.instruction import EXEC, Instruction, Operand, OperandKind
 from rocke.emulator.semantics import WAVE, HelperCall, Imm, RegPtr, ScalarReg, UnknownInstruction
 from rocke.emulator.semantics.interface import Arg
-from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress
+from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress, offset_of
 from rocke.emulator.semantics.memory_descriptor import BufferAddress, buffer_operands
 from rocke.emulator.semantics.memory_flat import FlatAddress
 from rocke.emulator.semantics.operands import register_pointer
@@ -31,6 +31,11 @@ from rocke.emulator.state import vgpr
 _OFF = 6
 """Slots that nobody looks at."""
 _EXEC = ScalarReg(EXEC, 64)
+_COPY: list[tuple[Check | None, str]] = [
+    (Check.RACE, "LDS"),
+    (Check.WAIT, "LDS data of a direct copy"),
+    (None, ""),
+]
 
 
 @dataclass(frozen=True)
@@ -199,8 +204,10 @@ class Instrumentation:
         if effect.kind is Kind.OTHER:
             return self._cache(inst)
         access = access_of(inst.mnemonic)
-        if access is None or access.level in (Level.SCALAR, Level.SCRATCH):
+        if access is None or access.level is Level.SCALAR:
             return []
+        if access.level is Level.SCRATCH:  # private to the lane, but for a copy from it
+            return [self._copy(inst, self._slots(inst, _COPY))] if effect.to_lds else []
         if access.level is Level.LDS:
             return self._lds(inst, access)
         calls = []
@@ -262,11 +269,7 @@ class Instrumentation:
                 data = self._loaded(results[0], number * rows, rows if access.pair else 0)
             slot = self._slots(
                 inst,
-                (
-                    (Check.RACE, "LDS"),
-                    (Check.WAIT, "LDS data of a direct copy"),
-                    (None, "reads LDS bytes that were never written"),
-                ),
+                [*_COPY[:2], (None, "reads LDS bytes that were never written")],
             )
             head = access_probes.common(slot, flags, data)
             tail: list[Arg] = [RegPtr(vgpr(addr.index)), offset]
@@ -288,16 +291,23 @@ class Instrumentation:
             (Check.UNINITIALISED, "stores a value that was never written"),
         ]
         if effect.to_lds or effect.kind is Kind.FLAT:
-            wanted += [(Check.RACE, "LDS"), (Check.WAIT, "LDS data of a direct copy"), (None, "")]
+            wanted += _COPY
         slot = self._slots(inst, wanted)
         data = self._data(inst, _stored(inst), access) if access.write else Data()
         argument = self._pointers.get(inst.address, -1)
         head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, data, argument)
+        calls = [
+            access_probes.global_access(address, access.bytes, access.read, access.write, head)
+        ]
         if effect.to_lds:
-            name = inst.mnemonic.split("_load_")[1].removeprefix("lds_")
-            rows = LOADS[name].rows
-            return list(access_probes.direct_copy(address, access.bytes, rows, head))
-        return [access_probes.global_access(address, access.bytes, access.read, access.write, head)]
+            calls.append(self._copy(inst, slot + access_probes.FLAT_LDS_SLOTS))
+        return calls
+
+    def _copy(self, inst: Instruction, slot: int) -> HelperCall:
+        """The LDS side of a direct copy."""
+        name = inst.mnemonic.split("_load_")[1].removeprefix("lds_")
+        head = access_probes.common(slot, layout.LDS_COPY, Data())
+        return access_probes.copy_to_lds(LOADS[name].rows, offset_of(inst), head)
 
 
 def _lane_number(operand: Operand) -> Arg:
@@ -309,7 +319,7 @@ def _lane_number(operand: Operand) -> Arg:
 
 def _stored(inst: Instruction) -> Operand:
     """The data operand of a store or an atomic."""
-    if inst.mnemonic.startswith("buffer_"):
+    if inst.mnemonic.startswith(("buffer_", "tbuffer_")):
         return inst.operands[0]
     returns = bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))
     return inst.operands[1 + int("_atomic_" in inst.mnemonic and returns)]
@@ -319,7 +329,7 @@ def _address(inst: Instruction) -> Address:
     """The address operands of a buffer, global or flat instruction."""
     operands = list(inst.operands)
     to_lds = is_to_lds(inst)
-    if inst.mnemonic.startswith("buffer_"):
+    if inst.mnemonic.startswith(("buffer_", "tbuffer_")):
         _, vaddr, resource, soffset = buffer_operands(inst, not to_lds)
         return BufferAddress(inst, vaddr, resource, soffset)
     atomic = "_atomic_" in inst.mnemonic

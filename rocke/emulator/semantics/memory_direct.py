@@ -1,4 +1,6 @@
-"""Lowering of the direct-to-LDS loads: ``buffer_load_* ... lds`` and ``global_load_lds_*``.
+"""Lowering of the direct-to-LDS loads.
+
+These are ``buffer_load_* ... lds``, ``global_load_lds_*`` and ``scratch_load_lds_*``.
 
 A lane's data goes to LDS byte M0[17:0] + immediate + lane * 4 for a dword (narrow types are
 extended to one), lane * 16 for three and four dwords. The immediate counts for both addresses.
@@ -36,6 +38,7 @@ from rocke.emulator.semantics.memory_descriptor import (
 from rocke.emulator.semantics.memory_ir import IRWriter
 from rocke.emulator.semantics.memory_lanes import ADDRESSES, DWORDS, INTS, DataType, LaneMemory
 from rocke.emulator.semantics.memory_lds import check_lds, lds_host
+from rocke.emulator.semantics.memory_scratch import ScratchAddress
 
 _WIDTHS = ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4")
 
@@ -85,5 +88,15 @@ def _global(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return _lower(inst, ctx, type_, GlobalAddress(inst, *inst.operands))
 
 
+def _scratch(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    refuse_modifiers(inst, frozenset({"offset"}))
+    if len(inst.operands) != 2:
+        raise UnknownInstruction(inst, "a scratch load to LDS has two operands")
+    type_ = LOADS[inst.mnemonic.removeprefix("scratch_load_lds_")]
+    return _lower(inst, ctx, type_, ScratchAddress(inst, *inst.operands))
+
+
 for _name in _WIDTHS:
     register(f"global_load_lds_{_name}", _global)
+    if LOADS[_name].rows == 1:
+        register(f"scratch_load_lds_{_name}", _scratch)

@@ -24,6 +24,7 @@ from rocke.emulator.semantics.interface import (
 from rocke.emulator.semantics.memory_address import (
     LOADS,
     STORES,
+    Address,
     exec_params,
     is_off,
     known_call,
@@ -65,6 +66,43 @@ def scratch_host(w: IRWriter, at: str, row: str = "0") -> str:
     return w.new(f"add {ADDRESSES} {sum_}, {w.splat('i64', start)}")
 
 
+class ScratchAddress(Address):
+    """A VGPR or ``off``, an SGPR or ``off``, and an immediate; accesses of at most a dword."""
+
+    def __init__(self, inst: Instruction, vaddr: Operand, saddr: Operand) -> None:
+        self.by_lane = not is_off(vaddr)
+        self.tag = f"scratch{'_vaddr' if self.by_lane else ''}"
+        self.params = [("i32", "saddr"), ("i64", "offset")]
+        self.args = [Imm(0) if is_off(saddr) else _scalar(inst, saddr)]
+        self.args.append(Imm(offset_of(inst) & 0xFFFF_FFFF_FFFF_FFFF, 64))
+        if self.by_lane:
+            self.params.append(("ptr", "vaddr"))
+            self.args.append(_lane_address(inst, vaddr))
+
+    def resolve(self, memory: LaneMemory, size: int, write: bool) -> tuple[str, str | None]:
+        """Host addresses; a fault beyond the private segment."""
+        w = memory.w
+        at = w.splat("i32", w.new(f"add i32 %saddr, {w.new('trunc i64 %offset to i32')}"))
+        if self.by_lane:
+            at = w.new(f"add {INTS} {at}, {w.row('%vaddr')}")
+        check_scratch(memory, at, size)
+        return scratch_host(w, at), None
+
+
+def check_scratch(memory: LaneMemory, at: str, size: int) -> None:
+    """Fault when an active lane's ``size`` bytes at ``at`` are misaligned or out of range."""
+    w = memory.w
+    wide = w.new(f"zext {INTS} {at} to {ADDRESSES}")
+    memory.check(misaligned_scratch(w, at, size), state.Fault.MISALIGNED, wide, size)
+    memory.check(beyond_scratch(w, at, size), state.Fault.SCRATCH, wide, size)
+
+
+def _lane_address(inst: Instruction, operand: Operand) -> RegPtr:
+    if operand.kind is not OperandKind.VGPR or operand.count != 1:
+        raise UnknownInstruction(inst, f"address operand {operand.text}")
+    return RegPtr(state.vgpr(operand.index))
+
+
 def _transfer(
     inst: Instruction,
     ctx: LoweringContext,
@@ -83,10 +121,8 @@ def _transfer(
     args: list[Arg] = [WAVE, *exec_arg, register_pointer(inst, data)]
     args += [Imm(0) if is_off(saddr) else _scalar(inst, saddr), Imm(offset_of(inst) & 0xFFFF_FFFF)]
     if by_lane:
-        if vaddr.kind is not OperandKind.VGPR or vaddr.count != 1:
-            raise UnknownInstruction(inst, f"address operand {vaddr.text}")
         params.append(("ptr", "vaddr"))
-        args.append(RegPtr(state.vgpr(vaddr.index)))
+        args.append(_lane_address(inst, vaddr))
     masked = "_masked" if exec_param else ""
     verb = "store" if write else "load"
     name = f"scratch_{verb}_{type_.tag}{'_vaddr' if by_lane else ''}{masked}"
@@ -97,9 +133,7 @@ def _transfer(
     at = w.splat("i32", w.new("add i32 %saddr, %offset"))
     if by_lane:
         at = w.new(f"add {INTS} {at}, {w.row('%vaddr')}")
-    wide = w.new(f"zext {INTS} {at} to {ADDRESSES}")
-    memory.check(misaligned_scratch(w, at, type_.size), state.Fault.MISALIGNED, wide, type_.size)
-    memory.check(beyond_scratch(w, at, type_.size), state.Fault.SCRATCH, wide, type_.size)
+    check_scratch(memory, at, type_.size)
     memory.move_rows("%data", type_, lambda row: (scratch_host(w, at, row), None), write)
     return lowered_call(name, w, args)
 

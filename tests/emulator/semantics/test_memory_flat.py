@@ -150,3 +150,34 @@ def test_scratch_faults():
     assert wave.run("scratch_store_dword v10, v30, off") == 1
     assert wave.fault == (state.Fault.MISALIGNED, 2, 4, 4)
     assert wave.run("scratch_store_short v10, v30, off") == 0
+
+
+@pytest.mark.parametrize("mask", [FULL, 0x8421_0FF0_FFFF_0001])
+@pytest.mark.parametrize(
+    ("operands", "base"), [("v10, off", 0), ("off, s8", 8), ("v10, s8", 8), ("off, off", 0)]
+)
+def test_scratch_load_to_lds(operands, base, mask):
+    rng = np.random.default_rng(6)
+    for width, type_ in (("dword", np.uint32), ("sshort", np.int16), ("ubyte", np.uint8)):
+        wave = Wave("gfx942", lds=1024, scratch=128)
+        wave.scratch[:] = rng.integers(0, 256, wave.scratch.size)
+        wave.v[10] = rng.integers(0, 20, 64) * 4
+        wave.s[8], wave.s[124] = base, 256
+        wave.exec = mask
+        expected = wave.lds.copy()
+        for lane in np.flatnonzero(wave.active):
+            at = base + 16 + (int(wave.v[10, lane]) if "v10" in operands else 0)
+            start = at // 4 * 256 + 4 * lane
+            value = wave.scratch[start : start + np.dtype(type_).itemsize].view(type_)[0]
+            word = np.uint32(int(value) & 0xFFFFFFFF)
+            expected[256 + 16 + 4 * lane :][:4] = np.frombuffer(word.tobytes(), np.uint8)
+        assert wave.run(f"scratch_load_lds_{width} {operands} offset:16") == 0
+        np.testing.assert_array_equal(wave.lds, expected)
+
+
+def test_scratch_load_to_lds_faults():
+    wave = Wave("gfx942", lds=1024, scratch=64)
+    wave.v[10] = 0
+    wave.v[10, 5] = 64
+    assert wave.run("scratch_load_lds_dword v10, off") == 1
+    assert wave.fault == (state.Fault.SCRATCH, 64, 1 << 5, 4)
