@@ -9,10 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocke.emulator.checks.findings import CheckError, CheckReport, Finding
+    from rocke.emulator.checks.kinds import Check
     from rocke.emulator.counters import Counters, InstructionClass
     from rocke.emulator.device import EmulatedDevice
 
-__all__ = ["Counters", "EmulatedDevice", "InstructionClass"]
+__all__ = [
+    "Check",
+    "CheckError",
+    "CheckReport",
+    "Counters",
+    "EmulatedDevice",
+    "Finding",
+    "InstructionClass",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +34,12 @@ def __getattr__(name: str) -> Any:
         from rocke.emulator import counters
 
         return getattr(counters, name)
+    if name in ("CheckError", "CheckReport", "Finding"):
+        from rocke.emulator.checks import findings
+
+        return getattr(findings, name)
+    if name == "Check":
+        from rocke.emulator.checks.kinds import Check
+
+        return Check
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -227,12 +227,11 @@ def _buffer(c: Code, address: BufferAddress, size: int, flags: Num) -> Num:
     return used
 
 
-def direct_copy(address: Address, size: int, rows: int, head: list[Arg]) -> tuple[HelperCall, ...]:
-    """A load to LDS: the read of global memory, and the write of LDS (slots from 3 on)."""
-    read = global_access(address, size, True, False, head)
+def copy_to_lds(rows: int, offset: int, head: list[Arg]) -> HelperCall:
+    """The write of LDS by a direct copy of ``rows`` dwords a lane; ``offset`` is the immediate."""
     name = f"check_copy_{rows}"
     if name not in _HELPERS:
-        c = Code(name, [("ptr", "wave"), *_COMMON, ("i32", "m0"), ("i64", "offset")])
+        c = _code(name, [("i32", "m0"), ("i64", "offset")])
         step = 4 if rows == 1 else 16
         lanes = ", ".join(f"i32 {step * lane}" for lane in range(state.LANES))
         start = c.new(f"and i32 %m0, {(1 << 18) - 1}")
@@ -240,17 +239,4 @@ def direct_copy(address: Address, size: int, rows: int, head: list[Arg]) -> tupl
         bytes_ = c.new(f"add {INTS} {c.splat('i32', start)}, <{lanes}>")
         _lds(c, bytes_, c.param("exec"), 4 * rows, True, -1)
         _HELPERS[name] = helper(c.end(), name)
-    offset = next(
-        a for (_, n), a in zip(address.params, address.args, strict=True) if n == "offset"
-    )
-    wave, exec_, slot, _, argument, *registers = head
-    assert isinstance(slot, Imm)
-    marked = (
-        wave,
-        exec_,
-        Imm(slot.value + FLAT_LDS_SLOTS, 64),
-        Imm(at.LDS_COPY, 64),
-        argument,
-        *registers,
-    )
-    return read, HelperCall(_HELPERS[name], (*marked, ScalarReg(M0), offset))
+    return HelperCall(_HELPERS[name], (*head, ScalarReg(M0), Imm(offset & _ALL, 64)))
