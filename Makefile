@@ -1,11 +1,13 @@
-# The first target that needs it creates .venv and installs the pinned dependencies (about 1.4 GB);
+# The first target that needs it creates .venv and installs the pinned dependencies (about 1.8 GB);
 # afterwards that step is skipped until pyproject.toml or constraints.txt changes.
 #
+#   make install      create .venv and install (the others do it when it is needed)
 #   make demo         both seed kernels on every target, on the emulated device
 #   make test         all tests except the slow sweeps
 #   make test-quick   the tests for while you work (two minutes)
 #   make test-slow    the slow sweeps
 #   make check        lint, formatting, types
+#   make format       format the code, and mend what lint can
 #   make bench        benchmarks of the compiler and the emulated device
 #   make clean        remove .venv and caches
 #
@@ -33,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "$(PYTHON) is `$(PYTHON) -V 2>&1`: Python 3.10 or newer is needed; run make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) has no venv module: install it (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
-	@echo "Installing the pinned dependencies into $(VENV) (about 1.4 GB, once)"
+	@echo "Installing the pinned dependencies into $(VENV) (about 1.8 GB, once)"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
 	@touch $@
