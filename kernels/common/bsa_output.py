@@ -38,7 +38,7 @@ def merge_groups(b: IRBuilder, shape: Shape, place: Place, array: Value, state: 
     if shape.settings.waves_k == 1:
         return state
     registers = shape.atoms.registers * shape.output_tiles
-    shared = b.smem_view(array, F32, [shape.settings.waves_q * (registers + 2) * WAVE_SIZE])
+    shared = b.smem_view(array, F32, [shape.settings.merge_elements(shape.spec.head_size)])
     wave = b.mul(place.row_wave, (registers + 2) * WAVE_SIZE)
     quad = b.add(wave, b.mul(place.lane, QUAD))
     rest = b.add(b.add(wave, place.lane), registers * WAVE_SIZE)

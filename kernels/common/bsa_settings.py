@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,8 @@ ELEMENT_BYTES = 2
 """f16 and bf16."""
 MOST_FOR_TWO = 128
 """Head size up to which a wave's output, query and scores leave room for a second wave."""
+STAGED_BYTES = 256
+"""Most bytes of K and V that a lane holds on their way to LDS: 64 registers."""
 REGISTER_STAGED_LDS = 32 * 1024
 """LDS of a workgroup where K and V come through registers: two workgroups a compute unit."""
 
@@ -59,6 +62,11 @@ class BlockSparseSettings:
         waves = self.waves_q if self.buffers > 1 else 1
         return -(-layout.pieces // waves) * waves * layout.piece_elements
 
+    def merge_elements(self, head_size: int) -> int:
+        """f32 elements of LDS in which the key groups merge: a wave's output and two row values."""
+        registers = self.wave_rows * head_size // WAVE_SIZE
+        return self.waves_q * (registers + 2) * WAVE_SIZE if self.waves_k > 1 else 0
+
     def waves_per_simd(self, facts: Target, head_size: int) -> int:
         """Waves on a SIMD to compile for: as many as LDS lets in, up to the two of which one can
         multiply while the other does softmax.
@@ -74,7 +82,8 @@ def default_settings(
     """The table's choice.
 
     - 32 rows a wave read each byte of K and V from LDS half as often as 16, and 16-row waves would
-      be bound by LDS; 16 where a size is no multiple of 32, so that no product is padded.
+      be bound by LDS; 16 where a size is no multiple of 32, so that no product is padded, and
+      where one wave alone would have to hold too much of a large tile.
     - ``tile_k`` 64: the loop's own instructions are a tenth of the work, and scores take 32
       registers. Smaller where LDS is: a tile of K and V takes ``4 * tile_k * head_size`` bytes,
       and what comes through registers leaves LDS for a second workgroup.
@@ -82,23 +91,37 @@ def default_settings(
       the list, so that 4 waves fill the 4 SIMDs from one list; elsewhere LDS has room for a
       second workgroup instead.
     """
-    sizes = (head_size, block_q, block_k)
-    wave_rows = 32 if all(size % 32 == 0 for size in sizes) else 16
+    for wave_rows in (32, 16):
+        if all(size % wave_rows == 0 for size in (head_size, block_q, block_k)):
+            for settings in _candidates(facts, block_q, block_k, wave_rows):
+                if _fits(settings, facts, head_size):
+                    return settings
+    raise ValueError(f"no settings for head_size {head_size}, blocks {block_q} and {block_k}")
+
+
+def _candidates(
+    facts: Target, block_q: int, block_k: int, wave_rows: int
+) -> Iterator[BlockSparseSettings]:
+    """Settings with ``wave_rows``, best first."""
     direct = 16 in facts.direct_lds_bytes
-    row_waves = min(4, block_q // wave_rows)
+    row_tiles = block_q // wave_rows
     # Equal shares where the waves do not divide the block: 5 row tiles are 3 + 2, not 4 + 1.
-    workgroups = -(-(block_q // wave_rows) // row_waves)
-    waves_q = -(-(block_q // wave_rows) // workgroups)
-    waves_k = 2 if direct and waves_q <= 2 else 1
-    buffers, limit = (2, facts.lds_bytes) if direct else (1, REGISTER_STAGED_LDS)
-    tiles = [t for t in range(64, wave_rows, -wave_rows) if t <= block_k and block_k % t == 0]
+    workgroups = -(-row_tiles // min(4, row_tiles))
+    waves_q = -(-row_tiles // workgroups)
+    for tile_k in range(min(64, block_k), 0, -16):
+        if tile_k % wave_rows == 0 and block_k % tile_k == 0:
+            for waves_k in (2, 1) if direct and waves_q <= 2 else (1,):
+                yield BlockSparseSettings(
+                    wave_rows, waves_q, waves_k, tile_k, buffers=2 if direct else 1
+                )
 
-    def settings(tile_k: int, groups: int) -> BlockSparseSettings:
-        return BlockSparseSettings(wave_rows, waves_q, groups, tile_k, buffers)
 
-    candidates = (settings(t, g) for t in tiles for g in range(waves_k, 0, -1))
-    fitting = (s for s in candidates if s.lds_bytes(facts, head_size) <= limit)
-    return next(fitting, settings(wave_rows, 1))
+def _fits(s: BlockSparseSettings, facts: Target, head_size: int) -> bool:
+    """Whether LDS, and the registers that tiles come through, have room."""
+    if s.buffers > 1:
+        return s.lds_bytes(facts, head_size) <= facts.lds_bytes
+    staged = 2 * s.tile_k * head_size * ELEMENT_BYTES // (WAVE_SIZE * s.waves_q)
+    return staged <= STAGED_BYTES and s.lds_bytes(facts, head_size) <= REGISTER_STAGED_LDS
 
 
 def check_settings(
@@ -139,10 +162,16 @@ def check_settings(
         )
     if s.work_items > facts.max_workgroup_size:
         return False, f"settings need {s.work_items} work-items, expected at most 1024"
-    limit = facts.lds_bytes
-    if s.lds_bytes(facts, head_size) > limit:
+    need, limit = s.lds_bytes(facts, head_size), facts.lds_bytes
+    if need > limit:
         return False, (
-            f"settings.tile_k {s.tile_k} with head_size {head_size} needs "
-            f"{s.lds_bytes(facts, head_size)} bytes of LDS; {facts.name} has {limit}"
+            f"settings.tile_k {s.tile_k} with head_size {head_size} needs {need} bytes of LDS; "
+            f"{facts.name} has {limit}"
+        )
+    merge = 4 * s.merge_elements(head_size)
+    if merge > need:
+        return False, (
+            f"settings.waves_k is 2: {s.waves_q} waves merge in {merge} bytes of LDS, their tiles "
+            f"take {need}; expected a larger settings.tile_k or fewer waves"
         )
     return True, "ok"

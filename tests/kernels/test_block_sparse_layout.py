@@ -72,6 +72,10 @@ REFUSED = [
         "bytes of LDS; gfx950 has 163840",
     ),
     ({"block_k": 192, "settings": BlockSparseSettings(32, 2, 1, 128, 2)}, "a divisor of block_k"),
+    (
+        {"head_size": 256, "block_q": 256, "settings": BlockSparseSettings(32, 8, 2, 32, 2)},
+        "settings.waves_k is 2: 8 waves merge in 266240 bytes",
+    ),
     ({"head_size": 48, "settings": BlockSparseSettings(32, 2, 1, 64, 2)}, "head_size is 48"),
 ]
 
