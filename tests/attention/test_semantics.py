@@ -223,3 +223,17 @@ def test_the_pattern_decides_the_cost():
         run(given, as_pattern("list", blocks), "gfx950")
         executed.append(device("gfx950").counters.matrix_instructions)
     assert executed[0] == 2 * executed[1] == 10 * executed[2] > 0
+
+
+@each_target
+def test_heads_that_lie_more_than_32_bits_apart(arch):
+    given, blocks = tensors(21), attended(21, 2, 2, 4, density=0.7)
+    far = {}
+    for name, array in given.items():
+        # Mostly untouched, and so without memory behind it.
+        whole = np.empty((1, 2, 2**31 // 64 + 1000, 64), np.float16)
+        far[name] = whole[:, :, : array.shape[2]]
+        far[name][...] = array
+        assert far[name].strides[1] > 2**32
+    near, _ = run(given, as_list(blocks), arch)
+    np.testing.assert_array_equal(check(far, blocks, arch, pattern=as_list(blocks)), near)

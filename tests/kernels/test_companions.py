@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from rocke.emulator import EmulatedDevice
 from rocke.kernels.family import Problem
-from tests.kernels.companion_runs import ARCHS, COMPANIONS, check, launch, make_spec, problem
+from tests.kernels.companion_runs import (
+    ARCHS,
+    COMPANIONS,
+    check,
+    code_object,
+    launch,
+    make_spec,
+    problem,
+)
 
 each = pytest.mark.parametrize("name", COMPANIONS)
 SIZES = {
@@ -186,3 +194,12 @@ def test_kernel_names_hold_every_field():
         ]
     }
     assert len(names) == 2 * (len(COMPANIONS) + 5)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@each
+def test_no_registers_are_spilled(name, arch):
+    for spec in (make_spec(name), COMPANIONS[name].spec_type()):
+        info = code_object(name, spec, arch).kernel()
+        assert (info.spills, info.scratch) == (0, 0)
+        assert info.vgpr <= 128
