@@ -7,6 +7,8 @@ truncates, saturates, and gives 0 for a NaN.
 
 from __future__ import annotations
 
+import math
+
 from rocke.emulator.semantics import floatmath as fm
 from rocke.emulator.semantics.expr import (
     BF16,
@@ -150,3 +152,31 @@ vop(
 
 def _byte(x: Value) -> Value:
     return x.maximum(0).minimum(255).trunc(U16)
+
+
+def _stochastic_f16(e: Emitter, x: Value, seed: Value) -> Value:
+    """f32 to f16, up or down by chance: ``seed`` counts below the last kept place."""
+    size = x.bitcast(U32) & 0x7FFF_FFFF
+    magnitude = x.fabs()
+    normal = ((size + (seed >> 19)) >> 13) - (112 << 10)
+    small = magnitude < 2.0**-14
+    fraction = (seed >> 8).to_float(F32) * 2.0**-24
+    steps = e.select(small, magnitude, 0.0) * 2.0**24
+    code = e.select(small, e.call(F32, "floor", steps + fraction).to_int(U32), normal)
+    code = code.minimum(0x7BFF if e.mode.fp16_overflow else 0x7C00)
+    code = e.select(magnitude.eq(math.inf), e.const(U32, 0x7C00), code)
+    code = e.select(x.is_nan(), e.const(U32, 0x7E00), code)
+    return (code | (x.bitcast(U32) >> 16) & 0x8000).trunc(U16).bitcast(F16)
+
+
+def _stochastic_bf16(e: Emitter, x: Value, seed: Value) -> Value:
+    bits = x.bitcast(U32)
+    finite = x.fabs() < math.inf
+    code = e.select(finite, (bits + (seed >> 16)) >> 16, bits >> 16)
+    return e.select(x.is_nan(), (bits >> 16) | 0x40, code).trunc(U16).view(BF16)
+
+
+# Which bits of the seed count is published for the 8-bit formats (the high ones) and taken to hold
+# here too.
+vop("v_cvt_sr_f16_f32", F16, (F32, U32), _stochastic_f16, keeps_high=True)
+vop("v_cvt_sr_bf16_f32", BF16, (F32, U32), _stochastic_bf16, keeps_high=True)

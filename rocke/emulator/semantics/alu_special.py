@@ -231,13 +231,13 @@ vop("v_ashr_pk_i8_i32", U16, (I32, I32, U32), _ashr_pk(-128, 127), keeps_high=Tr
 vop("v_ashr_pk_u8_i32", U16, (I32, I32, U32), _ashr_pk(0, 255), keeps_high=True)
 
 
-def _prng(e: Emitter, x: Value) -> Value:
+def prng(e: Emitter, x: Value) -> Value:
     """One step of a linear-feedback shift register."""
     feedback = (x.view(I32) >> 31).view(U32) & 197
     return x << 1 ^ feedback
 
 
-vop("v_prng_b32", U32, (U32,), _prng)
+vop("v_prng_b32", U32, (U32,), prng)
 
 
 def _lerp_u8(e: Emitter, a: Value, b: Value, c: Value) -> Value:

@@ -1,4 +1,4 @@
-"""8-bit float formats: E4M3 and E5M2, as OCP (gfx950) or FNUZ (gfx942), and E2M1 (FP4).
+"""Small float formats: E4M3 and E5M2, as OCP (gfx950) or FNUZ (gfx942); E2M1, E2M3, E3M2.
 
 Sources: OCP *8-bit Floating Point Specification* and *Microscaling Formats (MX) Specification*;
 AMD Instinct MI300 ISA guide for FNUZ: one more exponent bias, 0x80 is the only NaN, no infinities
@@ -103,20 +103,50 @@ def encode(e: Emitter, f: Float8, x: Value, seed: Value | None = None) -> Value:
     return code | sign
 
 
-def decode_fp4(e: Emitter, code: Value) -> Value:
-    """The low 4 bits of a U32 (E2M1) as f32 (exact)."""
-    size = code & 7
-    scaled = (size << 22).bitcast(F32) * 2.0**126
-    return (scaled.bitcast(U32) | (code & 8) << 28).bitcast(F32)
+@dataclass(frozen=True)
+class SmallFloat:
+    """A format of the MX specification without infinities and NaNs: E2M1, E2M3, E3M2."""
+
+    bits: int
+    mantissa: int
+    bias: int
 
 
-def encode_fp4(e: Emitter, x: Value) -> Value:
-    """f32 to E2M1 in a U32, nearest even, beyond the largest number (and NaN) the largest."""
+SMALL_FLOATS = {
+    "fp4": SmallFloat(4, 1, 1),
+    "fp6": SmallFloat(6, 3, 1),
+    "bf6": SmallFloat(6, 2, 3),
+}
+
+
+def decode_small(e: Emitter, f: SmallFloat, code: Value) -> Value:
+    """The low bits of a U32 as f32 (exact)."""
+    sign = 1 << f.bits - 1
+    scaled = ((code & (sign - 1)) << 23 - f.mantissa).bitcast(F32) * 2.0 ** (127 - f.bias)
+    return (scaled.bitcast(U32) | (code & sign) << 32 - f.bits).bitcast(F32)
+
+
+def encode_small(e: Emitter, f: SmallFloat, x: Value, seed: Value | None = None) -> Value:
+    """f32 to the code in a U32; beyond the largest number (and NaN) the largest.
+
+    Nearest even, or stochastic with the high bits of ``seed`` as in :func:`encode`.
+    """
+    drop = 23 - f.mantissa
+    smallest = 2.0 ** (1 - f.bias)
     magnitude = x.fabs()
     size = magnitude.bitcast(U32)
-    rounded = size + 0x1F_FFFF + ((size >> 22) & 1)
-    normal = (rounded >> 22) - (126 << 1)
-    steps = e.select(magnitude < 1.0, magnitude, 0.0) * 2.0
-    code = e.select(magnitude < 1.0, e.call(F32, "rint", steps).to_int(U32), normal)
-    code = e.select(magnitude < 6.0, code, 7)
-    return code | (x.bitcast(U32) >> 28) & 8
+    if seed is None:
+        rounded = size + ((1 << drop - 1) - 1) + ((size >> drop) & 1)
+    else:
+        rounded = size + (seed >> 32 - drop)
+    normal = (rounded >> drop) - (127 - f.bias << f.mantissa)
+    # Below the smallest normal number codes are multiples of smallest / 2**mantissa.
+    steps = e.select(magnitude < smallest, magnitude, 0.0) * (2.0**f.mantissa / smallest)
+    if seed is None:
+        whole = e.call(F32, "rint", steps)
+    else:
+        fraction = (seed >> 8).view(U32).to_float(F32) * 2.0**-24
+        whole = e.call(F32, "floor", steps + fraction)
+    code = e.select(magnitude < smallest, whole.to_int(U32), normal)
+    largest = (1 << f.bits - 1) - 1
+    return code.minimum(largest) | (x.bitcast(U32) >> 31) << f.bits - 1
