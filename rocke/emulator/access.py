@@ -40,7 +40,7 @@ _VMEM = re.compile(r"(global|flat|buffer|tbuffer|scratch)_(load|store|atomic)_(l
 _SMEM = re.compile(r"s_(?:scratch_|buffer_)?(load|store)_dword(?:x(\d+))?$")
 _DS = re.compile(r"ds_(read|write)(2st64|2)?_[biu](\d+)(?:_|$)")
 _DS_ATOMIC = re.compile(
-    r"ds_(?:pk_)?(?:add|sub|rsub|inc|dec|min|max|and|or|xor|mskor|wrxchg|cmpst)_(?:rtn_)?(\w+?)$"
+    r"ds_(?:pk_)?(?:add|sub|rsub|inc|dec|min|max|and|or|xor|mskor|wrxchg|cmpst|wrap|condxchg32)_(?:rtn_)?(\w+?)$"
 )
 
 

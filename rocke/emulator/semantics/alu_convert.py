@@ -142,6 +142,7 @@ def _pk_u8(e: Emitter, x: Value, index: Value, old: Value) -> Value:
 
 
 vop("v_cvt_pk_u8_f32", U32, (F32, U32, U32), _pk_u8)
+vop("v_cvt_pkaccum_u8_f32", U32, (F32, U32), _pk_u8, reads_result=True)
 vop(
     "v_sat_pk_u8_i16",
     U16,

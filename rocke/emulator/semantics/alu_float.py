@@ -88,13 +88,24 @@ for _name, _type in _FLOATS[:2]:
     vop(f"v_madak_{_name}", _type, (_type,) * 3, _multiply_add, keeps_high=_half)
 
 
+# The older f16 forms clear the high half.
+vop("v_mad_legacy_f16", F16, (F16,) * 3, _multiply_add)
+vop("v_fma_legacy_f16", F16, (F16,) * 3, fm.fused_multiply_add)
+
+
 def _legacy_multiply(e: Emitter, a: Value, b: Value) -> Value:
     """A zero operand gives +0 whatever the other."""
     zero = a.eq(0.0) | b.eq(0.0)
     return e.select(zero, e.const(F32, 0.0), a * b)
 
 
+def _legacy_multiply_add(e: Emitter, a: Value, b: Value, c: Value) -> Value:
+    product = _legacy_multiply(e, fm.flush_subnormal(a), fm.flush_subnormal(b))
+    return fm.flush_subnormal(fm.flush_subnormal(product) + fm.flush_subnormal(c))
+
+
 vop("v_mul_legacy_f32", F32, (F32, F32), _legacy_multiply)
+vop("v_mad_legacy_f32", F32, (F32,) * 3, _legacy_multiply_add)
 
 
 def _sqrt(e: Emitter, x: Value) -> Value:

@@ -270,6 +270,13 @@ _packed("v_pk_add_f16", F16, 2, lambda e, a, b: fm.via_f32(e, a, b, "+"))
 _packed("v_pk_mul_f16", F16, 2, lambda e, a, b: fm.via_f32(e, a, b, "*"))
 _packed("v_pk_min_f16", F16, 2, fm.fmin)
 _packed("v_pk_max_f16", F16, 2, fm.fmax)
+for _name, _largest in (("minimum", False), ("maximum", True)):
+    _packed(
+        f"v_pk_{_name}3_f16",
+        F16,
+        3,
+        lambda e, a, b, c, g=_largest: fm.ieee_extreme(e, fm.ieee_extreme(e, a, b, g), c, g),
+    )
 _packed("v_pk_fma_f16", F16, 3, fm.fused_multiply_add)
 _packed("v_pk_fmac_f16", F16, 2, fm.fused_multiply_add, reads_result=True)
 _packed("v_pk_add_f32", F32, 2, lambda e, a, b: a + b)

@@ -131,6 +131,27 @@ def _index_on(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return Lowered((HelperCall(_INDEX_ON, args),), mode=replace(ctx.mode, vgpr_index=which))
 
 
+_INDEX_INDEX = Helper(
+    "s_set_gpr_idx_idx",
+    lambda: (
+        "define void @s_set_gpr_idx_idx(ptr %m0, i32 %old, i32 %index) nounwind {\n"
+        "%kept = and i32 %old, -256\n"
+        "%low = and i32 %index, 255\n"
+        "%new = or i32 %kept, %low\n"
+        "store i32 %new, ptr %m0, align 4\n"
+        "ret void\n}\n"
+    ),
+)
+
+
+@lowering("s_set_gpr_idx_idx")
+def _index_index(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """M0[7:0] = index."""
+    index = scalar_arg(inst, inst.operands[0], U32)
+    call = HelperCall(_INDEX_INDEX, (RegPtr(state.sgpr(M0)), ScalarReg(M0), index))
+    return Lowered((call,))
+
+
 @lowering("s_set_gpr_idx_off")
 def _index_off(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return Lowered((), mode=ctx.mode.plain)
@@ -201,15 +222,11 @@ def _swap(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return Lowered((HelperCall(_SWAPS[masked], args),))
 
 
-def _ieee(e: Emitter, a: Value, b: Value, largest: bool) -> Value:
-    """IEEE 754-2019 minimum and maximum: a NaN operand gives a NaN."""
-    raw = fm.minimum_maximum(e, a, b, largest).bitcast(U32)
-    either = e.select(a.is_nan(), fm.quiet(a).bitcast(U32), fm.quiet(b).bitcast(U32))
-    return e.select(a.compare("uno", b), either, raw).bitcast(F32)
-
-
 def _three(largest: bool) -> Callable[[Emitter, Value, Value, Value], Value]:
-    return lambda e, a, b, c: _ieee(e, _ieee(e, a, b, largest), c, largest)
+    def meaning(e: Emitter, a: Value, b: Value, c: Value) -> Value:
+        return fm.ieee_extreme(e, fm.ieee_extreme(e, a, b, largest), c, largest)
+
+    return meaning
 
 
 vop("v_minimum3_f32", F32, (F32,) * 3, _three(False))

@@ -258,3 +258,11 @@ def fract(e: Emitter, x: Value) -> Value:
     part = wide - e.call(wide.type, "floor", wide)
     limit = {F16: 1 - 2.0**-11, F32: 1 - 2.0**-24, F64: 1 - 2.0**-53}[x.type]
     return narrow_float(e.select(part > limit, e.const(wide.type, limit), part), x.type)
+
+
+def ieee_extreme(e: Emitter, a: Value, b: Value, largest: bool) -> Value:
+    """IEEE 754-2019 minimum or maximum: a NaN operand gives a NaN."""
+    bits = a.type.unsigned
+    raw = minimum_maximum(e, a, b, largest).bitcast(bits)
+    either = e.select(a.is_nan(), quiet(a).bitcast(bits), quiet(b).bitcast(bits))
+    return e.select(a.compare("uno", b), either, raw).bitcast(a.type)

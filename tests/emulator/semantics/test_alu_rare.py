@@ -174,7 +174,28 @@ def cube(part: str):
     return lambda x, y, z: np.array([one(*row) for row in zip(x, y, z, strict=True)], F32)
 
 
+def flush(x):
+    """Subnormals become zeros of their sign."""
+    return np.where(np.abs(x) < np.finfo(x.dtype).tiny, np.copysign(x.dtype.type(0), x), x)
+
+
+def mad_legacy(a, b, c):
+    a, b, c = flush(a), flush(b), flush(c)
+    product = np.where((a == 0) | (b == 0), F32(0), a * b).astype(F32)
+    return flush((flush(product) + c).astype(F32))
+
+
+def set_byte(x, index, old):
+    byte = np.clip(np.nan_to_num(np.trunc(x), nan=0.0), 0, 255).astype(np.uint8).astype(U32)
+    shift = (index & U32(3)) * U32(8)
+    return old & ~(U32(255) << shift) | byte << shift
+
+
 CASES = [
+    Case("v_mad_legacy_f32 v0, {0}, {1}, {2}", (F32,), (F32,) * 3, mad_legacy, arch="gfx90a"),
+    Case(
+        "v_cvt_pkaccum_u8_f32 v0, {0}, {1}", (U32,), (F32, U32), set_byte, reads_result=True,
+    ),
     Case(
         "v_msad_u8 v0, {0}, {1}, {2}", (U32,), (U32,) * 3,
         lanewise(U32, lambda a, b, c: sad(a, b, True) + c),
@@ -223,3 +244,45 @@ def test_wide_quad_sad(window, mask):
             want[20 + i, lane] = total & 0xFFFFFFFF
     assert wave.run(f"v_mqsad_u32_u8 v[20:23], {window}, v12, v[16:19]") == 0
     np.testing.assert_array_equal(wave.v, want)
+
+
+@pytest.mark.parametrize("name", ["v_mad_legacy_f16", "v_fma_legacy_f16"])
+def test_older_half_forms_clear_the_high_half(name):
+    (inst,) = assemble([f"{name} v0, v1, v2, v3"], "gfx942")
+    rng = np.random.default_rng(2)
+    wave = Wave()
+    wave.v[0] = 0xDEADBEEF
+    x = rng.integers(-32, 32, (3, 64)).astype(np.float16)
+    wave.v[1:4] = x.view(np.uint16)
+    wave.run(inst, "gfx942")
+    expected = (x[0] * x[1] + x[2]).view(np.uint16)
+    np.testing.assert_array_equal(wave.v[0], expected)
+
+
+@pytest.mark.parametrize(("name", "operation"), [("minimum", np.minimum), ("maximum", np.maximum)])
+def test_packed_ieee_extremes(name, operation):
+    (inst,) = assemble([f"v_pk_{name}3_f16 v0, v1, v2, v3"], "gfx950")
+    rng = np.random.default_rng(3)
+    wave = Wave()
+    x = rng.standard_normal((3, 128)).astype(np.float16)
+    x[rng.random((3, 128)) < 0.1] = np.nan
+    # Zeros of all combinations of signs.
+    signs = np.arange(8) >> np.arange(3)[:, None] & 1
+    x[:, :8] = np.where(signs, -0.0, 0.0)
+    wave.v[1:4] = x.view(U32)
+    wave.run(inst, "gfx950")
+    got = np.ascontiguousarray(wave.v[0]).view(np.float16)
+    expected = operation(operation(x[0], x[1]), x[2])
+    np.testing.assert_array_equal(got, expected)
+    sign = signs.any(axis=0) if name == "minimum" else signs.all(axis=0)
+    np.testing.assert_array_equal(np.signbit(got[:8]), sign)
+
+
+def test_a_new_index_for_indexed_registers():
+    (inst,) = assemble(["s_set_gpr_idx_idx s5"], "gfx942")
+    wave = Wave()
+    wave.s[M0], wave.s[5] = 0x1234_5678, 0xABCD_EF99
+    before = wave.s.copy()
+    wave.run(inst, "gfx942")
+    before[M0] = 0x1234_5699
+    np.testing.assert_array_equal(wave.s, before)
