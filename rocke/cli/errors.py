@@ -56,4 +56,8 @@ def explain(error: Exception) -> click.ClickException | None:
         return Failure(text)
     if isinstance(error, OSError) and error.filename is not None:
         return UserError(f"{error.filename}: {error.strerror}")
+    if isinstance(error, OSError) and error.strerror:
+        return Failure(error.strerror)
+    if isinstance(error, MemoryError):
+        return Failure(f"out of memory ({text or 'no details'}): a smaller spec needs less")
     return None

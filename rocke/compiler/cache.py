@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from rocke.compiler.toolchain import Linker, fingerprint
 _SUFFIX = ".kernel"
 _FORMAT = "1"
 _PRUNE_EVERY = 64
+_UNFINISHED = ".rocke-"
+_UNFINISHED_SECONDS = 3600
+"""A file that is still unfinished after this time was left by a process that was killed."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,10 @@ class CompileCache:
                 continue  # another process removed it
 
     def _prune(self) -> None:
+        for path in self.folder.glob(f"??/{_UNFINISHED}*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < time.time() - _UNFINISHED_SECONDS:
+                    path.unlink()
         entries = sorted(self._entries(), key=lambda e: e[1].st_mtime_ns)
         excess = sum(stat.st_size for _, stat in entries) - self.max_bytes
         for path, stat in entries:
@@ -142,8 +150,18 @@ class CompileCache:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old bytes or all of the new ones."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".rocke-")
+    """Write a file so that readers see the old bytes or all of the new ones.
+
+    Raises ``OSError`` that names ``path``.
+    """
+    try:
+        _write_and_replace(path, data)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _write_and_replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -126,3 +126,12 @@ def test_a_folder_that_cannot_be_made_is_named(rocke, tmp_path):
     result = rocke("build", "vsa", *SMALL, "-o", tmp_path / "file" / "out")
     assert result.code == 2
     assert str(tmp_path / "file") in result.error
+
+
+def test_a_name_too_long_for_a_file_is_named(rocke, tmp_path):
+    name = "k" * 300
+    result = rocke("build", "vsa", *SMALL, "-s", f"name={name}", "-o", tmp_path)
+    assert result.code == 2
+    assert f"{tmp_path}/{name}_" in result.error
+    assert "File name too long" in result.error
+    assert list(tmp_path.iterdir()) == []

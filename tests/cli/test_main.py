@@ -70,6 +70,8 @@ def test_errors_are_json_too_when_json_is_asked_for(rocke):
         (ArgumentError("argument 'x': wrong"), 2),
         (DeviceError("hipMalloc: out\nof memory"), 1),
         (FileNotFoundError(2, "No such file or directory", "a.json"), 2),
+        (OSError(28, "No space left on device"), 1),
+        (MemoryError("Unable to allocate 2.00 TiB"), 1),
     ],
 )
 def test_errors_of_rocke_have_exit_codes(error, code):

@@ -21,7 +21,7 @@ from rocke.compiler import (
     driver,
     toolchain,
 )
-from rocke.compiler.cache import CacheEntry, cache_key, default_folder
+from rocke.compiler.cache import CacheEntry, cache_key, default_folder, write_atomically
 from rocke.compiler.source import KernelText, ParameterText
 from rocke.compiler.toolchain import find_linker
 from tests.compiler.mlir_sources import lds_kernel, register_hungry_kernel, store_ids
@@ -217,6 +217,26 @@ def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
     assert kept == [keys[0], keys[2], keys[3]]
     with pytest.raises(ValueError, match="max_bytes is 0"):
         CompileCache(tmp_path, max_bytes=0)
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path)
+    (tmp_path / "00").mkdir()
+    old, young = tmp_path / "00" / ".rocke-old", tmp_path / "00" / ".rocke-young"
+    for path in (old, young):
+        path.write_bytes(b"half an entry")
+    os.utime(old, (1000, 1000))
+    cache.put("0".ljust(64, "0"), CacheEntry(b"", ()))  # a key whose entry makes room
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        write_atomically(tmp_path / "taken", b"x")
+    assert caught.value.filename == str(tmp_path / "taken")
+    assert [p.name for p in tmp_path.iterdir()] == ["taken"]
 
 
 MANY = """
