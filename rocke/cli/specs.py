@@ -142,7 +142,7 @@ def manifest_target(spec_file: Path | None) -> str | None:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text file ({error.reason})") from None
     loaders = {".json": json.loads, ".toml": tomllib.loads}
@@ -150,7 +150,7 @@ def _load(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: expected a name that ends in .json or .toml")
     try:
         loaded = loaders[path.suffix](text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not valid {path.suffix[1:].upper()} ({error})") from None
     if not isinstance(loaded, dict):
         raise UserError(f"{path}: expected a table of fields, found {type(loaded).__name__}")

@@ -41,6 +41,7 @@ def test_files_make_a_spec(tmp_path, form, kind):
     ("name", "content", "message"),
     [
         ("a.json", "{", "not valid JSON"),
+        ("a.json", "[" * 100_000, "not valid JSON"),
         ("a.toml", "head_size = ", "not valid TOML"),
         ("a.yaml", "", "expected a name that ends in .json or .toml"),
         ("a.json", "[1]", "expected a table of fields, found list"),
@@ -56,6 +57,12 @@ def test_bad_files_are_named(tmp_path, name, content, message):
         make_spec(VSA, [], path)
     assert str(path) in caught.value.message
     assert message in caught.value.message
+
+
+def test_a_file_may_start_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "spec.json"
+    path.write_text(json.dumps(VALUES), "utf-8-sig")
+    assert make_spec(VSA, [], path) == VSA.make_spec(VALUES)
 
 
 def test_a_binary_file_is_no_spec(tmp_path):
