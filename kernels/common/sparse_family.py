@@ -23,13 +23,20 @@ from .sparse_attention_reference import (
     sparse_attention_reference,
 )
 from .sparse_problems import make_jenga_problem, make_vsa_problem
-from .sparse_spec import MAX_SIZE, JengaSparseSpec, SparseGeometry, VsaSparseSpec
+from .sparse_spec import (
+    ELEMENT_BYTES,
+    MAX_SIZE,
+    JengaSparseSpec,
+    SparseGeometry,
+    VsaSparseSpec,
+    longest_token_stride,
+)
 
 TOLERANCES = {"f16": 1e-3, "bf16": 8e-3}
 """Accepted norm(out - ref) / norm(ref): about two roundings of P and O to the type."""
 
-ELEMENT_BYTES, LOAD_BYTES = 2, 16
-"""Of f16 and bf16, and the widest load of a lane."""
+LOAD_BYTES = 16
+"""The widest load of a lane."""
 
 _SHAPE_FIELDS = ("head_size", "num_query_heads", "num_kv_heads")
 _COMMON_FIELDS = ("dtype", "mask_mode")
@@ -81,8 +88,7 @@ def _limits(spec: SparseGeometry, pattern: Mapping[str, tuple[int, ...]]) -> dic
         # The last tile's rows are addressed within 32 bits. Rows of O must not overlap: the end of
         # the last one is what keeps the rows past it from being written.
         lowest = shape.head_size if name == "O" else 0
-        longest = (2**32 - 1) // (ELEMENT_BYTES * (rows + MFMA_ATTN_BLOCK_M))
-        limits[token] = (lowest, longest, LOAD_BYTES // ELEMENT_BYTES)
+        limits[token] = (lowest, longest_token_stride(rows), LOAD_BYTES // ELEMENT_BYTES)
         limits[head] = (0, MAX_SIZE, LOAD_BYTES // ELEMENT_BYTES)
     return limits | {name: {"shape": size} for name, size in pattern.items()}
 

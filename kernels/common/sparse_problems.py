@@ -148,6 +148,8 @@ class _Options:
             ("seqlen_k", self.seqlen_k, spec.seqlen_k),
         ):
             value = most if value is None else value
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise ValueError(f"{name} is {value!r}, expected an integer")
             if not 1 <= value <= most:
                 raise ValueError(f"{name} is {value}, expected 1 to the spec's {most}")
             found.append(value)

@@ -16,6 +16,15 @@ MAX_SIZE = 2**31 - 64
 """Rows, keys and elements of the pattern are counted in i32, with room for a loop's last step."""
 
 
+ELEMENT_BYTES = 2
+"""Of f16 and bf16."""
+
+
+def longest_token_stride(rows: int) -> int:
+    """In elements, so that the addresses of one head's ``rows`` and its last tile fit 32 bits."""
+    return (2**32 - 1) // (ELEMENT_BYTES * (rows + MFMA_ATTN_BLOCK_M))
+
+
 class SparseGeometry:
     """What both specs derive from their lengths and block sizes."""
 
@@ -175,4 +184,11 @@ def _validate_sizes(
             f"seqlen_k {spec.seqlen_k} in blocks of block_k {spec.block_k}, with block_q "
             f"{spec.block_q}, needs {lds} bytes of LDS; {arch} has {available}"
         )
+    head_size = spec.common.shape.head_size
+    for field, rows in (("seqlen_q", spec.seqlen_q), ("seqlen_k", spec.seqlen_k)):
+        if longest_token_stride(rows) < head_size:
+            return False, (
+                f"{field} is {rows}: rows of {head_size} elements of one head take more than the "
+                "4 GiB that a kernel addresses"
+            )
     return True, "ok"

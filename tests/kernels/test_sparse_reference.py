@@ -146,6 +146,8 @@ def test_strides_are_those_of_the_layout(layout):
         ({"layout": "d"}, "layout is 'd'"),
         ({"lists": "x"}, "lists is 'x'"),
         ({"seqlen_q": 0}, "seqlen_q is 0, expected 1 to the spec's 64"),
+        ({"seqlen_q": 16.0}, "seqlen_q is 16.0, expected an integer"),
+        ({"seqlen_k": "x"}, "seqlen_k is 'x', expected an integer"),
         ({"seqlen_k": 257}, "seqlen_k is 257, expected 1 to the spec's 256"),
     ],
 )

@@ -119,6 +119,11 @@ def test_specs_of_the_other_family_are_refused():
         (vsa(max_blocks_per_q=0), "max_blocks_per_q is 0"),
         (vsa(use_wave_ballot_scatter=1), "use_wave_ballot_scatter is 1, expected True or False"),
         (vsa(2**30, block_q=1, max_blocks_per_q=4), "block_lut has 1073741824 x 4 elements"),
+        (
+            jenga(2**26, 64, block_q=64),
+            "seqlen_q is 67108864: rows of 64 elements of one head take",
+        ),
+        (jenga(16, 2**26, block_k=2**20), "seqlen_k is 67108864: rows of 64 elements"),
         (jenga(2**30, 256, block_q=1), "the mask has 1073741824 x 4 elements"),
     ],
 )
