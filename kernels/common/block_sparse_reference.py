@@ -152,8 +152,6 @@ def _rows(
             scores[~seen] = -np.inf
         largest = scores.max(axis=-1, keepdims=True)
         weights = np.exp2(scores - largest)
-        if seen is not None:
-            weights[~seen] = 0
         total = weights.sum(axis=-1, keepdims=True)
         o = _weighted(weights, v[keys], seen) / total
         lse = (largest + np.log2(total))[:, 0]
