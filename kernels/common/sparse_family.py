@@ -89,7 +89,9 @@ def _limits(spec: SparseGeometry, pattern: Mapping[str, tuple[int, ...]]) -> dic
         # the last one is what keeps the rows past it from being written.
         lowest = shape.head_size if name == "O" else 0
         limits[token] = (lowest, longest_token_stride(rows), LOAD_BYTES // ELEMENT_BYTES)
-        limits[head] = (0, MAX_SIZE, LOAD_BYTES // ELEMENT_BYTES)
+        # Nor may its heads: each would hold parts of several results.
+        apart = lowest if heads > 1 else 0
+        limits[head] = (apart, MAX_SIZE, LOAD_BYTES // ELEMENT_BYTES)
     return limits | {name: {"shape": size} for name, size in pattern.items()}
 
 

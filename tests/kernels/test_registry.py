@@ -119,6 +119,7 @@ def test_limits_fit_the_signature_and_the_problems(seed):
         ("seqlen_k", 0, "0 is outside what this kernel was built for .1 to 1280"),
         ("stride_q_token", 132, "132 is not a multiple of 8"),
         ("stride_k_head", 4, "4 is not a multiple of 8"),
+        ("stride_o_head", 0, "0 is outside what this kernel was built for .128 to"),
         ("stride_o_token", 64, "64 is outside what this kernel was built for .128 to"),
         (
             "stride_v_token",
