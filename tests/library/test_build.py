@@ -1,0 +1,248 @@
+"""Building: failures, resuming, locks, full disks, damaged states."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rocke.library import BuildError, KernelLibrary, LibraryError, build_library, executing
+from rocke.library import build as build_module
+from rocke.library.build_job import compile_task
+from rocke.library.locking import lock_folder
+from rocke.library.pack import write_file
+
+from .conftest import SMALL
+
+
+def whole(folder):
+    """Every file but those of the build itself."""
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file() and ".rocke-build" not in p.parts
+    }
+
+
+def failing_task(task):
+    if task.spec.get("waves") == 2 and task.arch == "gfx950":
+        raise RuntimeError("this one never works")
+    return compile_task(task)
+
+
+def dying_task(task):
+    if task.spec.get("waves") == 2 and task.arch == "gfx950":
+        os._exit(9)
+    return compile_task(task)
+
+
+def unbuildable_task(task):
+    return compile_task(type(task)("no_such_family", task.spec, task.arch))
+
+
+def test_again_nothing_is_compiled_and_nothing_changes(catalogue, built, tmp_path):
+    first = build_library(catalogue, tmp_path, jobs=1)
+    assert (len(first.manifest.kernels), first.failures) == (8, ())
+    assert whole(tmp_path) == whole(built)
+    seen = []
+    again = build_library(
+        catalogue, tmp_path, executor=Refusing(), progress=lambda p: seen.append(p.done)
+    )
+    assert (again.compiled, again.cached) == (0, 8)
+    assert seen == list(range(1, 9))
+    assert whole(tmp_path) == whole(built)
+
+
+class Refusing(ThreadPoolExecutor):
+    def submit(self, *arguments, **keywords):
+        raise AssertionError("something was compiled")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        (failing_task, "this one never works"),
+        (dying_task, "the process that compiled it died"),
+    ],
+)
+def test_a_failure_names_its_spec_and_stops_nothing(
+    catalogue, built, tmp_path, monkeypatch, task, message
+):
+    monkeypatch.setattr(executing, "compile_task", task)
+    report = build_library(catalogue, tmp_path, jobs=1)
+    assert len(report.failures) == 1, report.failures[:2]
+    (failure,) = report.failures
+    assert failure.label == "map_to_index (waves=2) for gfx950"
+    assert message in failure.reason
+    assert report.manifest is None
+    assert not (tmp_path / "manifest.json").exists()
+    assert len(list(tmp_path.glob("objects/*.hsaco"))) == 7
+    monkeypatch.undo()
+    repaired = build_library(catalogue, tmp_path, jobs=1)
+    assert repaired.cached >= 7
+    assert whole(tmp_path) == whole(built)
+
+
+def test_an_executor_of_the_caller(catalogue, built, tmp_path, monkeypatch):
+    with ThreadPoolExecutor(1) as executor:
+        build_library(catalogue, tmp_path / "threads", executor=executor)
+        assert whole(tmp_path / "threads") == whole(built)
+        monkeypatch.setattr(executing, "compile_task", unbuildable_task)
+        report = build_library(catalogue, tmp_path / "failing", executor=executor)
+    assert len(report.failures) == 8
+    assert all("unknown family 'no_such_family'" in f.reason for f in report.failures)
+
+
+def test_another_toolchain_is_refused(catalogue, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_module, "toolchain", lambda linker: ("another compiler",))
+    with ThreadPoolExecutor(1) as executor:
+        report = build_library(catalogue, tmp_path, executor=executor)
+    assert len(report.failures) == 8
+    assert "compiled by another toolchain: another compiler; " in report.failures[0].reason
+
+
+def test_a_changed_catalogue_replaces_the_library(catalogue, built, tmp_path):
+    build_library(catalogue, tmp_path, jobs=1)
+    report = build_library(
+        catalogue, tmp_path, archs=["gfx942"], matches=lambda job: job.family == "map_to_index"
+    )
+    assert [k.id for k in report.manifest.kernels] == [
+        "rocke_map_to_index_W2.gfx942",
+        "rocke_map_to_index_W4.gfx942",
+    ]
+    assert len(list(tmp_path.glob("objects/*"))) == 2
+    assert len(KernelLibrary.open(tmp_path).kernels) == 2
+
+
+def start_build(tmp_path, folder):
+    (tmp_path / "small.toml").write_text(SMALL)
+    program = (
+        "from rocke.cli.main import main\n"
+        "if __name__ == '__main__':\n"
+        f"    main(['build', {str(tmp_path / 'small.toml')!r}, '-o', {str(folder)!r}, '-j', '1'])\n"
+    )
+    script = tmp_path / "build.py"
+    script.write_text(program)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return subprocess.Popen([sys.executable, str(script)], env=environment)
+
+
+@pytest.mark.normal
+def test_a_killed_build_leaves_whole_entries_and_goes_on(catalogue, built, tmp_path):
+    folder = tmp_path / "library"
+    process = start_build(tmp_path, folder)
+    while process.poll() is None and len(list(folder.glob("objects/*.hsaco"))) < 2:
+        time.sleep(0.01)
+    with pytest.raises(BuildError, match=rf"a build by process {process.pid} on "):
+        build_library(catalogue, folder, jobs=1)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+    left = {p.name for p in folder.glob("objects/*.hsaco")}
+    assert 2 <= len(left) < 8
+    assert not (folder / "manifest.json").exists()
+    folder.joinpath("objects", ".rocke-half").write_bytes(b"half of a file")
+    report = build_library(catalogue, folder, jobs=1)
+    assert report.cached >= len(left) - 1  # the last object's state may not have been written
+    assert whole(folder) == whole(built)
+
+
+def test_a_folder_in_use_is_refused(catalogue, tmp_path):
+    (tmp_path / ".rocke-build").mkdir()
+    with (
+        lock_folder(tmp_path / ".rocke-build" / "lock", tmp_path),
+        pytest.raises(BuildError, match=rf"a build by process {os.getpid()} on .* is using"),
+    ):
+        build_library(catalogue, tmp_path, jobs=1)
+    assert not (tmp_path / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("victim", ["state", "object", "lost object", "compile cache"])
+def test_damage_is_built_again(catalogue, built, tmp_path, victim, monkeypatch):
+    build_library(catalogue, tmp_path, jobs=1)
+    path = {
+        "state": next(tmp_path.glob(".rocke-build/*.json")),
+        "object": next(tmp_path.glob("objects/*.hsaco")),
+        "lost object": next(tmp_path.glob("objects/*.hsaco")),
+        "compile cache": next(tmp_path.glob("objects/*.hsaco")),
+    }[victim]
+    if victim == "lost object":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:50])
+    if victim == "compile cache":
+        from rocke.compiler import CompileCache
+        from rocke.compiler import cache as cache_module
+
+        cache = CompileCache(tmp_path / "cache")
+        monkeypatch.setattr(cache_module, "default_cache", lambda: cache)
+        real = cache.path
+
+        def damaged(key):
+            where = real(key)
+            if not where.exists():
+                where.parent.mkdir(parents=True, exist_ok=True)
+                where.write_bytes(b"x" * 100)
+            return where
+
+        monkeypatch.setattr(cache, "path", damaged)
+        monkeypatch.setattr("rocke.compiler.default_cache", lambda: cache, raising=False)
+    with ThreadPoolExecutor(1) as executor:
+        report = build_library(catalogue, tmp_path, executor=executor)
+    assert report.failures == ()
+    assert {n: d for n, d in whole(tmp_path).items() if not n.startswith("cache")} == whole(built)
+
+
+def test_a_full_disk_is_one_clear_error_and_leaves_no_half_file(catalogue, tmp_path, monkeypatch):
+    real = build_module.write_atomically
+    written = []
+
+    def full(path, data):
+        if len(written) == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        written.append(path)
+        real(path, data)
+
+    monkeypatch.setattr(build_module, "write_atomically", full)
+    with pytest.raises(BuildError, match="cannot be written: No space left on device"):
+        build_library(catalogue, tmp_path, jobs=1)
+    monkeypatch.undo()
+    assert not (tmp_path / "manifest.json").exists()
+    assert not list(tmp_path.rglob(".rocke-*[!d]")) or all(
+        p.name == ".rocke-build" for p in tmp_path.rglob(".rocke-*")
+    )
+    assert build_library(catalogue, tmp_path, jobs=1).cached >= 2
+
+
+def test_a_file_that_the_system_refuses_to_write(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(LibraryError, match="cannot be written: File too large"):
+            write_file(tmp_path / "library.zip", b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", ["/proc/library", "{file}/library"])
+def test_a_folder_that_cannot_be_made(catalogue, tmp_path, folder):
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(BuildError, match="cannot be written"):
+        build_library(catalogue, Path(folder.format(file=file)), jobs=1)
+
+
+def test_nothing_to_build(catalogue, tmp_path):
+    with pytest.raises(BuildError, match=r"small\.toml: nothing to build"):
+        build_library(catalogue, tmp_path / "out", matches=lambda job: False)
+    assert not (tmp_path / "out").exists()
