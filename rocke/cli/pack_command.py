@@ -10,7 +10,7 @@ import click
 from rocke.cli.errors import OK, UserError
 from rocke.cli.libraries import library_argument
 from rocke.cli.output import json_option, print_json
-from rocke.library.c_header import c_header
+from rocke.library.header import c_header
 from rocke.library.library import KernelLibrary
 from rocke.library.pack import pack_wheel, pack_zip, wheel_name, write_file, zip_name
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocke.library.build import Report as Report
     from rocke.library.build import build_library as build_library
-    from rocke.library.c_header import c_header as c_header
     from rocke.library.catalogue import Catalogue as Catalogue
     from rocke.library.diffing import diff_libraries as diff_libraries
     from rocke.library.errors import BuildError as BuildError
     from rocke.library.errors import CatalogueError as CatalogueError
     from rocke.library.errors import LibraryError as LibraryError
     from rocke.library.errors import NoKernel as NoKernel
+    from rocke.library.header import c_header as c_header
     from rocke.library.library import KernelLibrary as KernelLibrary
     from rocke.library.library import LibraryKernel as LibraryKernel
     from rocke.library.manifest import Manifest as Manifest
@@ -39,7 +39,7 @@ _HOME = {
     "NoKernel": "errors",
     "Report": "build",
     "build_library": "build",
-    "c_header": "c_header",
+    "c_header": "header",
     "diff_libraries": "diffing",
     "pack_wheel": "pack",
     "pack_zip": "pack",
