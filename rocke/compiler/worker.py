@@ -121,7 +121,8 @@ class CompileWorker:
             return self._process
         self._stop()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        path = [os.path.abspath(p) for p in sys.path if p]
+        # A path that is not there may be an import hook's; with the current folder gone, any is.
+        path = [os.path.abspath(p) if os.path.exists(p) else p for p in sys.path if p]
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START.format(path=path)],
             stdin=subprocess.PIPE,

@@ -86,6 +86,20 @@ def test_a_bug_keeps_its_traceback(rocke, monkeypatch):
         module.main(["list"])
 
 
+def test_python_m_is_the_command(tmp_path):
+    command = [sys.executable, "-m", "rocke", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.startswith("rocke 0.")
+
+
+def test_a_full_disk_is_one_line():
+    command = [sys.executable, "-m", "rocke", "list"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: No space left on device\n"
+
+
 def test_help_loads_no_numerics():
     code = (
         "import sys\nfrom rocke.cli.main import main\n"

@@ -145,3 +145,27 @@ def test_a_forked_process_gets_a_worker_of_its_own() -> None:
         timeout=60,
     )
     assert (done.returncode, done.stdout.split()) == (0, ["child", "0"]), done.stderr
+
+
+NOWHERE = """
+import os, sys, tempfile
+from rocke.compiler import compile_in_worker
+from tests.compiler.mlir_sources import store_ids
+folder = tempfile.mkdtemp()
+os.chdir(folder)
+os.rmdir(folder)
+sys.path.append("an import hook's entry")
+print(compile_in_worker(store_ids(), "gfx950", cache=None).sha256)
+"""
+
+
+def test_a_current_folder_that_is_gone() -> None:
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r})\n{NOWHERE}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    expected = compile_kernel(store_ids(), "gfx950", cache=None).sha256
+    assert done.stdout.strip() == expected, done.stderr
