@@ -28,7 +28,7 @@ class Image:
 
     ``text`` is the code of the section that holds the kernel, ``text_address`` where its first
     byte is in memory and ``text_virtual`` its address in the ELF file; ``entry`` and ``functions``
-    are offsets in the text. ``ranges`` may be read (and written, for data segments) by the kernel.
+    (what the kernel may call: all functions that are no kernels) are offsets in the text. ``ranges`` may be read (and written, for data segments) by the kernel.
     """
 
     text: bytes
@@ -79,7 +79,11 @@ def _load(code_object: CodeObject, info: KernelInfo) -> Image:
         text_address=base + virtual,
         text_virtual=virtual,
         entry=info.entry - offset,
-        functions=_functions(elf, virtual, length),
+        functions=tuple(
+            f
+            for f in _functions(elf, virtual, length)
+            if f not in {k.entry - offset for k in code_object.kernels}
+        ),
         ranges=tuple(ranges),
         memory=memory,
     )
