@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from dataclasses import asdict
 
@@ -53,6 +54,8 @@ def command(old: str, new: str, as_json: bool) -> int:
 
 def _counter() -> Count | None:
     """Counts the instructions of a kernel's code by class, if the disassembler is installed."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return None
     from rocke.emulator.counters import classify
     from rocke.emulator.disassembler import DisassemblerError, disassemble, library_path
 

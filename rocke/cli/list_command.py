@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocke.arch import TARGETS
 from rocke.cli.output import console, json_option, print_json, table
-from rocke.cli.specs import find_family
-from rocke.kernels.registry import FAMILIES, Family
+
+if TYPE_CHECKING:
+    from rocke.kernels.registry import Family
 
 
 @click.command("list", short_help="Show kernel families and targets, or a library.")
@@ -30,6 +31,10 @@ def command(family: str | None, as_json: bool) -> None:
     if family is not None and is_library(family):
         list_library(family, as_json)
         return
+    # The families need the compiler's packages; a library is listed without them.
+    from rocke.cli.specs import find_family
+    from rocke.kernels.registry import FAMILIES
+
     shown = list(FAMILIES.values()) if family is None else [find_family(family)]
     if as_json:
         print_json({"families": [_family(f) for f in shown], "targets": _targets()})
