@@ -102,7 +102,7 @@ def _pinned(package: str) -> str:
     """The requirement of this project on ``package``, quoted for a shell."""
     for requirement in metadata.requires("rocke") or ():
         if requirement.startswith(package):
-            return f"'{requirement}'"
+            return f"'{requirement.split(';')[0].strip()}'"
     return package
 
 
