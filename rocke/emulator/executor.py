@@ -205,7 +205,7 @@ class Executor:
             arena.record[rt.T_PROBES // 8] = probes[i].ctypes.data
             arena.record[rt.T_CHECKS // 8] = 0
             if checks is not None:
-                checks.attach(arena.record, work.waves)
+                checks.attach(arena.record)
         launch = self._record(kernel, work, memory)
         run = _entry_point()
         pointers = [(launch.ctypes.data, a.record.ctypes.data) for a in arenas]

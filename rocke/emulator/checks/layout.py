@@ -39,7 +39,6 @@ T_RELEASED = 112
 T_ACQUIRED = 120
 """Whether the running workgroup looked at what others made known."""
 T_WAVES = 128
-T_WAVE_COUNT = 136
 T_ARGUMENTS = 144
 """Address of the kernel argument segment."""
 THREAD_BYTES = 192

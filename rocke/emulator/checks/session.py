@@ -121,7 +121,7 @@ class LaunchChecks:
             row[:] = (range_.lo, range_.hi, writes, reads)
         return np.concatenate([first, table.reshape(-1)])
 
-    def attach(self, thread: np.ndarray, waves: int) -> None:
+    def attach(self, thread: np.ndarray) -> None:
         """Prepare the record of a host thread (see :mod:`rocke.emulator.runtime_ir`)."""
         marks = np.zeros((2, max(1, self.lds) + 16), dtype=np.uint32)
         block = np.zeros(at.THREAD_BYTES // 8, dtype=np.uint64)
@@ -137,7 +137,6 @@ class LaunchChecks:
             at.T_CLOCK: self._clock.ctypes.data,
             at.T_RELEASED: self._released.ctypes.data,
             at.T_WAVES: int(thread[T_WAVES // 8]),
-            at.T_WAVE_COUNT: waves,
             at.T_ARGUMENTS: self._arguments.ctypes.data,
         }.items():
             block[field // 8] = value

@@ -1,6 +1,6 @@
 """The checks are silent on right kernels: the project's own and those of other compilers.
 
-Hand-written assembly of the corpus is left out: it has hazards, since nobody inserted no-operations.
+Hand-written assembly of the corpus is left out: nobody inserted the no-operations that it needs.
 """
 
 from __future__ import annotations
