@@ -159,6 +159,8 @@ def test_an_allowed_arrow_is_not_reported(room, source):
         ("rocke.emulator", ["mlir", "rocke.core", "rocke.kernels"]),
         ("rocke.attention", ["numpy", "mlir", "llvmlite", "rocke.kernels", "rocke.emulator"]),
         ("rocke.attention.tensors", ["mlir", "llvmlite", "rocke.kernels", "rocke.emulator"]),
+        ("rocke.library", ["numpy", "mlir", "llvmlite", "rocke.kernels", "rocke.emulator"]),
+        ("rocke.library.library", ["mlir", "llvmlite", "rocke.core", "rocke.kernels"]),
         ("rocke.cli.main", ["numpy", "mlir", "llvmlite", "rich"]),
         ("rocke.testing.plugin", ["numpy", "mlir", "llvmlite", "hip", "rocm"]),
         ("rocke.emulator.hip", ["numpy", "llvmlite", "hip", "rocm"]),

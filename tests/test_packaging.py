@@ -38,6 +38,8 @@ def test_the_wheel_holds_every_module(wheel):
     expected |= {f"rocke/{p.relative_to(ROOT).as_posix()}" for p in ROOT.glob("kernels/**/*.py")}
     assert expected <= packed, f"missing: {sorted(expected - packed)}"
     assert "rocke/py.typed" in packed
+    assert "rocke/library/manifest.schema.json" in packed
+    assert "rocke/library/catalogues/attention.toml" in packed
     assert not any(name.startswith(("kernels/", "tests/")) for name in packed)
 
 
