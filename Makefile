@@ -8,7 +8,7 @@
 #   make test-slow    the slow sweeps
 #   make check        lint, formatting, types
 #   make format       format the code, and mend what lint can
-#   make bench        benchmarks of the compiler and the emulated device
+#   make bench        benchmarks of compiler, emulated device and kernel selection
 #   make clean        remove .venv and caches
 #
 # PYTHON=python3.12 chooses the interpreter, WORKERS=4 the number of test processes.
@@ -64,6 +64,7 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python tools/bench/bench_compile.py
 	$(BIN)/python tools/bench/bench_emulator.py
+	$(BIN)/python tools/bench/bench_select.py
 	$(BIN)/python tools/bench/bench_gemm.py
 	$(BIN)/python tools/bench/bench_wan.py
 

@@ -28,6 +28,7 @@ MAX_KERNELS = 100_000
 _FIRST = re.compile(rb'\{"digest": "sha256:([0-9a-f]{64})",\n')
 _FILE = re.compile(r"objects/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,239}\.hsaco")
 _SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,1000}")
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -337,7 +338,7 @@ def _list(raw: Any, where: str, length: int | None = None) -> list[Any]:
 
 
 def _text(raw: Any, where: str) -> str:
-    if not isinstance(raw, str) or len(raw) > 4096 or any(ord(c) < 32 for c in raw):
+    if not isinstance(raw, str) or len(raw) > 4096 or _CONTROL.search(raw):
         raise ValueError(f"{where}: {_short(raw)}, expected a text of one line")
     return raw
 
