@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import click
 
 from rocke.cli.output import console, print_json, table
 from rocke.library.library import KernelLibrary
-from rocke.library.store import installed
+from rocke.library.store import MANIFEST, installed
 
 
 def is_library(name: str) -> bool:
     """Whether an argument of ``rocke list`` names a library and not a family."""
-    return Path(name).exists() or name in installed()
+    path = Path(name)
+    if path.is_dir() and os.sep not in name and not (path / MANIFEST).exists():
+        return False  # a folder that happens to be called like a family
+    return path.exists() or name in installed()
 
 
 def list_library(name: str, as_json: bool) -> None:

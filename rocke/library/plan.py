@@ -11,7 +11,7 @@ from rocke.kernels.registry import FAMILIES, Family
 from rocke.library.catalogue import Catalogue, Entry
 from rocke.library.constraints import Constraint
 from rocke.library.errors import CatalogueError
-from rocke.library.rules import selection
+from rocke.library.rules import grid, selection
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def expand(
     for entry in catalogue.entries:
         family = _family(entry)
         _check_names(entry, family)
+        launch_checked = False
         for values in entry.combinations():
             spec, flat = _spec(entry, family, values)
             for arch in entry.targets:
@@ -79,8 +80,11 @@ def expand(
                     reason = f"listed before, in {jobs[key].entry.where}"
                 if reason:
                     dropped.append(Dropped(job.label, reason))
-                else:
-                    jobs[key] = job
+                    continue
+                if not launch_checked:  # of one kernel, before hours go into compiling all
+                    grid(family, spec, arch, entry, selection(family, spec, entry))
+                    launch_checked = True
+                jobs[key] = job
     return Plan(tuple(jobs.values()), tuple(dropped))
 
 

@@ -124,6 +124,29 @@ def test_errors_name_file_table_and_value(text, message):
     assert message in str(caught.value)
 
 
+MAP = '[[kernels]]\nfamily = "map_to_index"\n'
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        ("", "launch grid: missing; in words it is (ceil(rows / waves), 1, 1)"),
+        ('launch = {grid = ["rows", 1, 1]}', "it is (64, 1, 1) where the family's rule gives (16,"),
+        ('launch = {grid = [["ceil_div", "row", "waves"], 1, 1]}', "'row' is no field or property"),
+    ],
+)
+def test_a_grid_is_compared_with_the_familys_before_anything_is_compiled(launch, message):
+    with pytest.raises(CatalogueError) as caught:
+        expand(Catalogue.parse(HEAD + MAP + launch, "cat.toml"))
+    assert str(caught.value).startswith("cat.toml: [[kernels]] 1 (map_to_index) ")
+    assert message in str(caught.value)
+
+
+def test_a_family_with_a_grid_of_its_own_takes_none():
+    with pytest.raises(CatalogueError, match="has a grid of its own"):
+        plan("launch = {grid = [1, 1, 1]}\n")
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(CatalogueError, match="No such file"):
         Catalogue.load(tmp_path / "absent.toml")

@@ -33,7 +33,7 @@ def test_a_dask_cluster_builds_the_same_bytes_though_a_worker_is_killed(
         )
     assert killed == [1]
     assert report.failures == ()
-    assert (report.compiled, report.cached) == (8, 0)
+    assert report.compiled + report.cached == 8  # what the dead worker had done is in the cache
     for path in built.glob("objects/*"):
         assert (tmp_path / "out" / "objects" / path.name).read_bytes() == path.read_bytes()
     made, expected = (p / "manifest.json" for p in (tmp_path / "out", built))
