@@ -21,6 +21,8 @@ from rocke.library.pack import write_file
 
 from .conftest import SMALL
 
+pytestmark = pytest.mark.normal
+
 
 def whole(folder):
     """Every file but those of the build itself."""
@@ -134,7 +136,6 @@ def start_build(tmp_path, folder):
     return subprocess.Popen([sys.executable, str(script)], env=environment)
 
 
-@pytest.mark.normal
 def test_a_killed_build_leaves_whole_entries_and_goes_on(catalogue, built, tmp_path):
     folder = tmp_path / "library"
     process = start_build(tmp_path, folder)

@@ -18,6 +18,8 @@ from rocke.library.container import write_archive
 from rocke.library.manifest import Manifest
 from rocke.library.pack import wheel_name, zip_name
 
+pytestmark = pytest.mark.normal
+
 
 @pytest.fixture(scope="module")
 def packed(library):
