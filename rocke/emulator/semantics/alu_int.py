@@ -243,15 +243,18 @@ def _bfe_u32(e: Emitter, a: Value, offset: Value, width: Value) -> Value:
 
 
 def _bfe_i32(e: Emitter, a: Value, offset: Value, width: Value) -> Value:
-    """Sign-extended from the field's top bit; an empty field gives 0."""
+    """Sign-extended from the field's top bit; an empty field gives 0.
+
+    The shift is arithmetic: a field that reaches beyond bit 31 continues with the sign.
+    """
     width = width & 31
-    field = (a >> (offset & 31)) & _field_mask(e, width)
+    field = (a.view(I32) >> (offset & 31).view(I32)).view(U32) & _field_mask(e, width)
     sign = (e.const(U32, 1) << width) >> 1
     return (field ^ sign) - sign
 
 
 vop("v_bfe_u32", U32, (U32,) * 3, _bfe_u32)
-vop("v_bfe_i32", U32, (U32,) * 3, lambda e, a, b, c: _bfe_i32(e, a.view(I32).view(U32), b, c))
+vop("v_bfe_i32", U32, (U32,) * 3, _bfe_i32)
 vop("v_bfm_b32", U32, (U32, U32), lambda e, a, b: _field_mask(e, a) << (b & 31))
 vop("v_bfrev_b32", U32, (U32,), lambda e, a: e.call(U32, "bitreverse", a))
 

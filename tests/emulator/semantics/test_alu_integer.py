@@ -68,7 +68,7 @@ def bfe_signed(value, offset, width):
     offset, width = offset & 31, width & 31
     if not width:
         return 0
-    field = (value & 0xFFFFFFFF) >> offset & (1 << width) - 1
+    field = value >> offset & (1 << width) - 1
     return field - (1 << width) if field >> (width - 1) else field
 
 
