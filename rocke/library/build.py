@@ -224,7 +224,7 @@ class _Build:
         store: bool = False,
     ) -> bool:
         try:
-            entry = describe(job, data)
+            entry = describe(job, data, check_grid=store)
             if entry.id in self.ids:
                 raise ValueError(f"another spec gives a kernel of the same name ({entry.id})")
         except ValueError as error:
@@ -259,10 +259,11 @@ class _Build:
         self.tell(self.progress)
 
 
-def describe(job: Job, data: bytes) -> KernelEntry:
+def describe(job: Job, data: bytes, *, check_grid: bool = True) -> KernelEntry:
     """The manifest's entry for an object: what it states itself, and what the family adds.
 
-    Raises ``ValueError`` when the two contradict each other.
+    ``check_grid`` compares the catalogue's grid with the family's own rule on a problem. Raises
+    ``ValueError`` when the two contradict each other.
     """
     found = family(job.family)
     spec = found.make_spec(job.spec)
@@ -291,7 +292,7 @@ def describe(job: Job, data: bytes) -> KernelEntry:
             Argument(s["name"], s["type"], a.offset, a.size, a.kind, a.access)
             for s, a in zip(signature, info.explicit_arguments, strict=True)
         ),
-        grid=rules.grid(found, spec, job.arch, job.entry, needed),
+        grid=rules.grid(found, spec, job.arch, job.entry, needed, check=check_grid),
         block=found.block_of(spec, job.arch),
         required_workgroup_size=info.required_workgroup_size,
         resources=Resources.of(info),
@@ -318,6 +319,8 @@ def _key(job: Job, sources: str, tools: tuple[str, ...]) -> str:
         "family": job.family,
         "spec": dict(job.spec),
         "arch": job.arch,
+        "grid": job.entry.grid,  # a kept kernel's grid was checked when it was built
+        "problem": dict(job.entry.problem),
         "sources": sources,
         "toolchain": tools,
     }

@@ -55,14 +55,20 @@ def selection(family: Family, spec: Any, entry: Entry) -> tuple[Constraint, ...]
 
 
 def grid(
-    family: Family, spec: Any, arch: str, entry: Entry, constraints: Sequence[Constraint]
+    family: Family,
+    spec: Any,
+    arch: str,
+    entry: Entry,
+    constraints: Sequence[Constraint],
+    *,
+    check: bool = True,
 ) -> tuple[expressions.Expression, ...]:
     """The grid rule in workgroups, as data.
 
     A family whose spec holds all sizes has a constant one. Otherwise the entry gives it over the
     spec's fields and properties (those are put in), value arguments, and fields of the problem that
-    ``select`` declares; it must agree with the family's own rule on a problem of the family.
-    Raises :class:`CatalogueError`.
+    ``select`` declares; with ``check`` it must agree with the family's own rule on a problem of
+    the family. Raises :class:`CatalogueError`.
     """
     if family.launch is None:
         if entry.grid is not None:
@@ -81,7 +87,8 @@ def grid(
                 f"{entry.where} launch grid: {name!r} is no field or property of the spec; a field "
                 f"of the problem is declared in select, as in {name} = {{min = 1}}"
             )
-    _agree(family, spec, arch, entry, made, constraints)
+    if check:
+        _agree(family, spec, arch, entry, made, constraints)
     return made
 
 
