@@ -29,14 +29,14 @@ help:
 install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
 	  echo "$(PYTHON) was not found: install Python 3.10 or newer, or run make PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
-	  echo "$(PYTHON) is `$(PYTHON) -V 2>&1`: Python 3.10 or newer is needed; run make PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "$(PYTHON) is $$('$(PYTHON)' -V 2>&1): Python 3.10 or newer is needed; run make PYTHON=python3.12"; exit 1; }
+	@"$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "$(PYTHON) has no venv module: install it (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
 	@echo "Installing the pinned dependencies into $(VENV) (about 1.8 GB, once)"
-	$(PYTHON) -m venv $(VENV)
+	"$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[test,dev]'
 	@touch $@
 

@@ -39,9 +39,10 @@ def make(folder, *arguments):
 
 
 def python_that(folder, *, fails_on):
-    script = folder / "python"
+    (folder / "a b").mkdir()
+    script = folder / "a b" / "python"
     script.write_text(
-        f'#!/bin/sh\ncase "$*" in *"{fails_on}"*) exit 1;; esac\nexec {sys.executable} "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *"{fails_on}"*) exit 1;; esac\nexec "{sys.executable}" "$@"\n'
     )
     script.chmod(0o755)
     return f"PYTHON={script}"
