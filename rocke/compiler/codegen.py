@@ -64,9 +64,12 @@ def generate(
         with capture_stderr(doing) as captured:
             _optimise(module, machine, options)
             check_lds(kernel.name, target, module, machine.target_data)
-            # Code generation changes the module, so each emission gets a copy.
-            with module.clone() as copy:
-                data = machine.emit_object(copy)
+            if texts:
+                # Code generation changes the module, so each emission gets a copy.
+                with module.clone() as copy:
+                    data = machine.emit_object(copy)
+            else:
+                data = machine.emit_object(module)
         if not texts:
             return Generated("", "", data, tuple(captured.diagnostics))
         with capture_stderr(doing), module.clone() as copy:

@@ -54,6 +54,7 @@ class BuilderBase:
         self._operations = 0
         self._cached: tuple[object, str] | None = None
         self._returned: str | None = None
+        self._constants: dict[object, Value] = {}
         self._attributes_by_text: dict[str, mlir_ir.Attribute] = {}
         self._incomplete: dict[int, str] = {}
         self._ended: set[int] = set()
@@ -387,6 +388,24 @@ class BuilderBase:
             return {"value": value}
         return {"value": self._constant("arith.constant", result_types[0], value)}
 
+    def _constant_value(self, op: str, type_: Type, value: Any) -> Value:
+        """A constant. A number's is emitted once and used wherever it is in scope.
+
+        A third of a kernel's operations would be repeated constants.
+        """
+        key: object = None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            # Equal numbers may differ in the sign of zero, and 1.0 is no integer.
+            key = type_, value if isinstance(value, int) else value.hex()
+            found = self._constants.get(key)
+            if found is not None and found._block in self._blocks:
+                return found
+        attribute = self._constant(op, type_, value)
+        made = self._emit1(op, "arith.constant", (), type_, {"value": attribute})
+        if key is not None:
+            self._constants[key] = made
+        return made
+
     def _constant(self, op: str, type_: Type, value: Any) -> mlir_ir.Attribute:
         try:
             return constant_attribute(self._context, type_, value)
@@ -400,8 +419,7 @@ class BuilderBase:
         if isinstance(value, Value):
             return value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            attribute = self._constant(op, like, value)
-            return self._emit1(op, "arith.constant", (), like, {"value": attribute})
+            return self._constant_value(op, like, value)
         self._fail(op, f"expected {with_article(like)} Value or number, got {value!r}")
 
     def _alike(self, op: str, *values: Any) -> list[Value]:

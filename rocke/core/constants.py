@@ -24,7 +24,10 @@ from rocke.core.value import Value
 
 
 class Constants(BuilderBase):
-    """Constants. Every method emits ``arith.constant``; a number that does not fit is refused."""
+    """Constants. Every method emits ``arith.constant``; a number that does not fit is refused.
+
+    A number that stands as a constant of the type already, and is in scope, is not emitted again.
+    """
 
     def const(self, type: Type, value: Number | Sequence[Number]) -> Value:
         """A constant of any scalar type, or of a vector type (one number for all, or a sequence).
@@ -32,8 +35,7 @@ class Constants(BuilderBase):
         Integers may be given signed or as the unsigned number with the same bits. The 8-bit floats
         take their bit pattern. Emits ``arith.constant``.
         """
-        attribute = self._constant("const", type, value)
-        return self._emit1("const", "arith.constant", (), type, {"value": attribute})
+        return self._constant_value("const", type, value)
 
     def const_i1(self, value: bool) -> Value:
         """An ``i1``: False or True."""

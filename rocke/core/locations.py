@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType
+from types import CodeType, FrameType
 
 _CORE, _KERNEL, _PACKAGE, _OUTSIDE = range(4)
 _KERNEL_MODULES = ("rocke.kernels.", "rocke.helpers.")
 _MACHINERY = frozenset({"contextlib", "functools"})
 
 _files: dict[tuple[str, str], tuple[int, str]] = {}
+# By identity, as equal code of two files compares equal; holding the code keeps its id its own.
+_codes: dict[int, tuple[int, str, CodeType]] = {}
 
 
-def _classify(frame: FrameType) -> tuple[int, str]:
-    # Not keyed by the code object: equal code of two files compares equal.
-    module = str(frame.f_globals.get("__name__", ""))
-    key = module, frame.f_code.co_filename
-    found = _files.get(key)
+def _classify(frame: FrameType) -> tuple[int, str, CodeType]:
+    """Kind and stable name of the file that a frame's code is from, and the code."""
+    code = frame.f_code
+    found = _codes.get(id(code))
     if found is None:
-        found = _files[key] = _kind_and_name(*key)
+        key = str(frame.f_globals.get("__name__", "")), code.co_filename
+        if key not in _files:
+            _files[key] = _kind_and_name(*key)
+        found = _codes[id(code)] = (*_files[key], code)
     return found
 
 
@@ -48,9 +52,11 @@ def source_location() -> tuple[str, int]:
     innermost frame outside this package's core.
     """
     fallback: tuple[str, int] | None = None
+    known = _codes.get
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        kind, file = _classify(frame)
+        # Every operation passes here, many frames deep: the call is spared for code already seen.
+        kind, file, _ = known(id(frame.f_code)) or _classify(frame)
         if kind == _KERNEL:
             return file, frame.f_lineno
         if kind != _CORE and fallback is None:
@@ -69,7 +75,7 @@ def source_place() -> str:
     package: str | None = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        kind, _ = _classify(frame)
+        kind, _, _ = _classify(frame)
         place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if kind == _OUTSIDE:
             return place if inner is None else f"{inner}, called from {place}"
