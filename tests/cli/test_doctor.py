@@ -2,13 +2,14 @@
 
 import importlib.metadata
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
 from rocke.cli import doctor_command, probes
-from rocke.cli.probes import Finding, _examine, _Probe
+from rocke.cli.probes import Finding, _examine, _Probe, install_command
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_a_probe_that_fails_or_dies_is_a_finding(monkeypatch, function, message)
     found = _examine(_Probe("thing", function, True, "compiler"))
     assert not found.found
     assert message in found.detail
-    assert f"{sys.executable} -m pip install 'rocke[compiler]'" in found.remedy
+    assert f"{shlex.quote(sys.executable)} -m pip install 'rocke[compiler]'" in found.remedy
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -132,3 +133,8 @@ def test_the_disassembler_s_library_is_not_in_the_process_s_own_namespace():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
+
+
+def test_the_command_survives_a_folder_with_a_space(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/my venv/bin/python")
+    assert install_command("all") == "'/my venv/bin/python' -m pip install 'rocke[all]'"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import venv
@@ -35,9 +36,9 @@ def test_processes_below_it_too():
 
 def test_for_a_shell():
     script = f"""
-        eval "$({ROCKE} hip-env --arch gfx950)"
+        eval "$({shlex.quote(ROCKE)} hip-env --arch gfx950)"
         python -c "{NAME}"
-        eval "$({ROCKE} hip-env --arch gfx942)"
+        eval "$({shlex.quote(ROCKE)} hip-env --arch gfx942)"
         python -c "{NAME}"
         unset ROCKE_HIP
         python -c "{NAME}" 2>&1 | grep -c 'cannot open shared object file'
