@@ -28,13 +28,15 @@ class Lowered:
     llvm_ir: str
 
 
-def pass_pipeline(target: Target) -> str:
-    """The MLIR passes, in the textual form that ``mlir-opt --pass-pipeline`` takes."""
+def pass_pipeline(target: Target, mlir: str) -> str:
+    """The MLIR passes for a text, in the form that ``mlir-opt --pass-pipeline`` takes.
+
+    Those for dialects that the text does not name are left out.
+    """
     chip = target.name
     device = (
-        "expand-strided-metadata",
-        "lower-affine",
-        f"convert-amdgpu-to-rocdl{{chipset={chip}}}",
+        *(("expand-strided-metadata", "lower-affine") if _names(mlir, "memref", "affine") else ()),
+        *((f"convert-amdgpu-to-rocdl{{chipset={chip}}}",) if _names(mlir, "amdgpu") else ()),
         "convert-scf-to-cf",
         f"convert-gpu-to-rocdl{{chipset={chip} runtime=HIP index-bitwidth={INDEX_BITS} "
         "use-bare-ptr-memref-call-conv=true}",
@@ -44,6 +46,11 @@ def pass_pipeline(target: Target) -> str:
         "cse",
     )
     return f"builtin.module(gpu.module({','.join(device)}),ensure-debug-info-scope-on-llvm-func)"
+
+
+def _names(mlir: str, *dialects: str) -> bool:
+    """Whether operations, types or attributes of a dialect stand in the text; quoted ones too."""
+    return any(dialect in mlir for dialect in dialects)
 
 
 def lower(kernel: KernelText, target: Target, *, texts: bool = False) -> Lowered:
@@ -63,7 +70,7 @@ def lower(kernel: KernelText, target: Target, *, texts: bool = False) -> Lowered
         except ir.MLIRError as error:
             raise _failed(kernel, "the MLIR text is refused", error) from None
         try:
-            PassManager.parse(pass_pipeline(target)).run(module.operation)
+            PassManager.parse(pass_pipeline(target, kernel.mlir)).run(module.operation)
         except ir.MLIRError as error:
             raise _failed(kernel, f"lowering for {target.name} failed", error) from None
         device = _device_module(kernel, module)
