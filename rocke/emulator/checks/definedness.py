@@ -133,6 +133,9 @@ def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool)
         sources += _operand(operands[0])
     if name.startswith("v_div_fmas"):
         sources.append((SGPRS + VCC, MASK))
+    if name in _PACKED_32:
+        found.moves += _packed(inst)
+        return
     written = [e for operand in operands[:results] for e in _operand(operand, MASK)]
     if _LOW_FROM_LOW.fullmatch(name):
         low = [e for o in operands[results:] for e in _operand(o)[: 1 if o.count == 2 else None]]
@@ -146,10 +149,6 @@ def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool)
 def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry]:
     entries: list[Entry] = []
     for i, operand in enumerate(sources):
-        halves = _packed_halves(inst, i)
-        if halves is not None and operand.count == 2:
-            entries += [e for n, e in enumerate(_operand(operand)) if n in halves]
-            continue
         mask = bool(_MASK_SOURCE.fullmatch(inst.mnemonic)) and i == len(sources) - 1
         if mask and operand.kind is OperandKind.SGPR:
             entries += _operand(operand, MASK)
@@ -160,20 +159,33 @@ def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry
     return entries
 
 
-_PACKED_32 = ("v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32")
+_PACKED_32 = frozenset({"v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32", "v_pk_mov_b32"})
 
 
-def _packed_halves(inst: Instruction, source: int) -> set[int] | None:
-    """Which registers of a pair the operand selects of a packed 32-bit instruction name."""
+def _packed(inst: Instruction) -> list[tuple[list[Entry], list[Entry]]]:
+    """The halves of a packed instruction one by one; op_sel and op_sel_hi choose registers."""
     low, high = inst.modifiers.get("op_sel", ()), inst.modifiers.get("op_sel_hi", ())
-    if not isinstance(low, tuple) or not isinstance(high, tuple):
-        return None
-    first = low[source] if source < len(low) else 0
-    if inst.mnemonic == "v_pk_mov_b32":
-        return {first}
-    if inst.mnemonic in _PACKED_32:
-        return {first, high[source] if source < len(high) else 1}
-    return None
+    assert isinstance(low, tuple)
+    assert isinstance(high, tuple)
+    moves = inst.mnemonic == "v_pk_mov_b32"
+    halves: list[list[Entry]] = [[], []]
+    for source, operand in enumerate(inst.operands[1:]):
+        entries = _operand(operand)
+        if not entries:
+            continue
+        first = low[source] if source < len(low) else 0
+        second = high[source] if source < len(high) else 1
+        if moves:  # one source a half
+            halves[source].append(entries[min(first, len(entries) - 1)])
+        else:
+            for half, word in enumerate((first, second)):
+                halves[half].append(entries[min(word, len(entries) - 1)])
+    results = [[entry] for entry in _operand(inst.operands[0])]
+    if results[0][0] not in halves[1]:
+        return list(zip(halves, results, strict=True))
+    if results[1][0] not in halves[0]:  # the high half first, before its source changes
+        return list(zip(halves[::-1], results[::-1], strict=True))
+    return [([*halves[0], *halves[1]], [*results[0], *results[1]])]
 
 
 def _lane(inst: Instruction, found: Registers) -> None:
