@@ -135,8 +135,6 @@ for _name, _f in {
     "v_sqrt_f32": lambda a: np.sqrt(a.astype(F64)),
     "v_exp_f32": lambda a: np.exp2(a.astype(F64)),
     "v_log_f32": lambda a: np.log2(a.astype(F64)),
-    "v_sin_f32": lambda a: np.sin(2 * np.pi * a.astype(F64)),
-    "v_cos_f32": lambda a: np.cos(2 * np.pi * a.astype(F64)),
 }.items():
     op(_name, "f32 f32", _f, "2", loose=True)
 

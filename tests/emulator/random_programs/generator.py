@@ -99,14 +99,14 @@ class _Generator:
             (10, self.compare),
             (6, self.select),
             (6, self.carry),
-            (6, self.lds),
+            (8, self.lds),
             (6, self.lanes),
             (4, self.loose),
             (6, self.exec_change),
             (3, self.branch),
             (2, self.loop),
             (6, self.matrix),
-            (4, self.newer),
+            (8, self.newer),
         ]
 
     def emit(
@@ -393,7 +393,7 @@ class _Generator:
         self.emit(name, form, (self.vgpr(), out), src, **(self.dpp_mods() if form == "dpp" else {}))
 
     def lds(self) -> None:
-        kind = self.r.randrange(5)
+        kind = self.r.randrange(6)
         if kind == 0:
             name = self.choose(list(WRITES))
             words = -(-WRITES[name] // 4)
@@ -414,7 +414,7 @@ class _Generator:
             self.emit(name, src=(SLOT, *data), offset0=offsets[0], offset1=offsets[1])
             return
         self.emit("v_and_b32", "e32", (ADDRESS,), (Const(0xFF0, True), self.vgpr()))
-        if kind == 2:
+        if kind in (2, 5):
             name = self.choose(list(ATOMICS))
             self.emit(name, src=(ADDRESS, self.vgpr()), offset=4 * self.r.randrange(1000))
         elif kind == 3:
