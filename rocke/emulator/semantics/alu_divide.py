@@ -173,8 +173,8 @@ def _frexp_mantissa(f: _Format) -> Callable[..., Any]:
         raw, _, special = _normalized(f, e, x)
         kept = raw & ~e.const(f.type.unsigned, f.exponent_mask << f.mantissa)
         half = kept | (f.bias - 1) << f.mantissa
-        quieted = x + 0.0
-        return e.select(special, e.select(x.eq(0.0), x, quieted), half.bitcast(f.type))
+        kept_whole = e.select(x.is_nan(), fm.quiet(x), x)
+        return e.select(special, kept_whole, half.bitcast(f.type))
 
     return meaning
 
