@@ -438,10 +438,12 @@ def test_devices_and_launches_in_many_threads():
 
 
 def test_an_interrupt_stops_an_endless_kernel():
+    # Set, not inherited: a shell starts what it runs in the background with the signal ignored.
     program = """
-import numpy as np, struct
+import numpy as np, signal, struct
 from rocke.emulator import EmulatedDevice
 from tests.emulator.small_kernels import SPIN, build
+signal.signal(signal.SIGINT, signal.default_int_handler)
 device = EmulatedDevice("gfx942")
 kernel = device.load(build(SPIN, "gfx942"))
 flag = device.wrap(np.zeros(1, np.int32))

@@ -1,6 +1,7 @@
 """Device, context and error functions, through ``hip-python``."""
 
 import ctypes
+import signal
 import threading
 
 from hip import hip
@@ -177,6 +178,8 @@ def test_an_error_of_the_stand_in_does_not_cross_into_c():
 
 @on_emulated_gpu()
 def test_an_interrupt_reaches_the_caller():
+    # Set, not inherited: a shell starts what it runs in the background with the signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     calls = stand_in_calls()
     kept = calls["hipDeviceSynchronize"]
     calls["hipDeviceSynchronize"] = raising(KeyboardInterrupt())
