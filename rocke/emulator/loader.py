@@ -28,7 +28,8 @@ class Image:
 
     ``text`` is the code of the section that holds the kernel, ``text_address`` where its first
     byte is in memory and ``text_virtual`` its address in the ELF file; ``entry`` and ``functions``
-    (what the kernel may call: all functions that are no kernels) are offsets in the text. ``ranges`` may be read (and written, for data segments) by the kernel.
+    (what the kernel may call: all functions that are no kernels) are offsets in the text.
+    ``ranges`` may be read (and written, for data segments) by the kernel.
     """
 
     text: bytes
