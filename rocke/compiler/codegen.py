@@ -64,12 +64,10 @@ def generate(
         with capture_stderr(doing) as captured:
             _optimise(module, machine, options)
             check_lds(kernel.name, target, module, machine.target_data)
-            if texts:
-                # Code generation changes the module, so each emission gets a copy.
-                with module.clone() as copy:
-                    data = machine.emit_object(copy)
-            else:
-                data = machine.emit_object(module)
+            # Code generation changes the module, so each emission gets a copy; also where there is
+            # one only, since a module and its copy are not emitted to the same bytes.
+            with module.clone() as copy:
+                data = machine.emit_object(copy)
         if not texts:
             return Generated("", "", data, tuple(captured.diagnostics))
         with capture_stderr(doing), module.clone() as copy:
