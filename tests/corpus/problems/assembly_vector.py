@@ -34,7 +34,8 @@ def _bits_of(value: np.float32) -> int:
 
 
 def _field(value: int, first: int, width: int, signed: bool) -> int:
-    part = value >> (first & 31) & (1 << (width & 31)) - 1
+    # The signed shift brings in the sign where the field reaches beyond bit 31.
+    part = (_signed(value) if signed else value) >> (first & 31) & (1 << (width & 31)) - 1
     return _signed(part, width & 31) if signed and width & 31 else part
 
 
