@@ -18,6 +18,7 @@ from rocke.compiler import (
     default_cache,
 )
 from rocke.kernels.registry import Family, Problem
+from rocke.library.verifying import relative_error
 from rocke.runtime.device import Device
 from rocke.runtime.launcher import Launcher
 
@@ -126,15 +127,3 @@ def run_problem(
             "scratch": info.scratch,
         },
     )
-
-
-def relative_error(output: np.ndarray, reference: np.ndarray) -> float:
-    """``norm(output - reference) / norm(reference)``, over what the reference defines (not NaN).
-
-    For a reference of zeros the norm of the output. NaN in the output gives NaN.
-    """
-    defined = ~np.isnan(reference)
-    expected = reference[defined]
-    difference = float(np.linalg.norm(output.astype(np.float64)[defined] - expected))
-    scale = float(np.linalg.norm(expected))
-    return difference / scale if scale else difference

@@ -8,8 +8,8 @@ import pytest
 
 from rocke.arch import TARGETS
 from rocke.cli import demo_command, execute, run_command
-from rocke.cli.execute import relative_error
 from rocke.kernels.registry import FAMILIES, SEED_FAMILIES
+from rocke.library.verifying import relative_error
 from rocke.runtime import DeviceError, KernelFault
 from rocke.runtime.hip_device import HipUnavailable
 
