@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -88,19 +88,33 @@ def compile_kernel(
     """
     text = KernelText.of(kernel)
     target = resolve_target(text, arch)
+    return cached(text, target, options, cache, lambda: build(text, target, options))
+
+
+def cached(
+    text: KernelText,
+    target: Target,
+    options: CompileOptions,
+    cache: CompileCache | DefaultCache | None,
+    compile_: Callable[[], Stages],
+) -> CodeObject:
+    """The code object from ``cache``, or by ``compile_``, which is then kept; tells its warnings.
+
+    The warnings name the caller of the function that calls this one.
+    """
     linker = find_linker(options.linker)
     store = default_cache() if isinstance(cache, DefaultCache) else cache
     key = cache_key(text, target.name, options, linker) if store is not None else ""
     entry = store.get(key) if store is not None else None
     if entry is None:
-        stages = build(text, target, options)
+        stages = compile_()
         entry = CacheEntry(stages.code_object.data, stages.warnings)
         if store is not None:
             store.put(key, entry)
         code_object = stages.code_object
     else:
         code_object = CodeObject.from_bytes(entry.hsaco, source=text.name)
-    tell(code_object, entry.warnings, stacklevel=3)
+    tell(code_object, entry.warnings, stacklevel=4)
     return code_object
 
 

@@ -22,13 +22,20 @@ from typing import IO, Any
 
 import msgpack
 
-from rocke.compiler.cache import CacheEntry, CompileCache, cache_key, default_cache
+from rocke.compiler.cache import CompileCache
 from rocke.compiler.code_object import CodeObject
-from rocke.compiler.driver import DEFAULT_CACHE, DefaultCache, Stages, build, resolve_target, tell
+from rocke.compiler.driver import (
+    DEFAULT_CACHE,
+    DefaultCache,
+    Stages,
+    build,
+    cached,
+    resolve_target,
+    tell,
+)
 from rocke.compiler.errors import CompileError
 from rocke.compiler.options import DEFAULT_OPTIONS, CompileOptions
 from rocke.compiler.source import KernelSource, KernelText, ParameterText
-from rocke.compiler.toolchain import find_linker
 
 _LENGTH = struct.Struct("<I")
 _START = "import sys; sys.path[:] = {path!r}; from rocke.compiler.worker import serve; serve()"
@@ -181,20 +188,13 @@ def compile_in_worker(
     """
     text = KernelText.of(kernel)
     target = resolve_target(text, arch)
-    linker = find_linker(options.linker)
-    store = default_cache() if isinstance(cache, DefaultCache) else cache
-    key = cache_key(text, target.name, options, linker) if store is not None else ""
-    entry = store.get(key) if store is not None else None
-    if entry is None:
-        stages = (worker or _SHARED).build(text, target.name, options, timeout=timeout)
-        entry = CacheEntry(stages.code_object.data, stages.warnings)
-        if store is not None:
-            store.put(key, entry)
-        code_object = stages.code_object
-    else:
-        code_object = CodeObject.from_bytes(entry.hsaco, source=text.name)
-    tell(code_object, entry.warnings, stacklevel=3)
-    return code_object
+    return cached(
+        text,
+        target,
+        options,
+        cache,
+        lambda: (worker or _SHARED).build(text, target.name, options, timeout=timeout),
+    )
 
 
 def stages_in_worker(
