@@ -49,6 +49,7 @@
     RETURN ds_mskor_rtn_b32 v6, v1, v3, v4
     RETURN ds_wrxchg_rtn_b32 v6, v1, v3
     v_cmp_lt_i32_e32 vcc, v4, v5
+    s_nop 1
     v_cndmask_b32_e32 v9, v2, v3, vcc
     RETURN ds_cmpst_rtn_b32 v6, v1, v9, v4
     RETURN ds_wrap_rtn_b32 v6, v1, v3, v4

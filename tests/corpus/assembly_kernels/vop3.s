@@ -82,16 +82,19 @@
 
 ; A chain of carries through VCC and through another pair.
     v_add_co_u32_e32 v6, vcc, v2, v4
+    s_nop 1
     v_addc_co_u32_e32 v7, vcc, v3, v5, vcc
     STORE v6
     STORE v7
     v_sub_co_u32_e64 v6, s[10:11], v2, v4
+    s_nop 1
     v_subb_co_u32_e64 v7, s[12:13], v3, v5, s[10:11]
     STORE v6
     STORE v7
     v_cndmask_b32_e64 v6, 0, 1, s[12:13]
     STORE v6
     v_subrev_co_u32_e32 v6, vcc, v2, v4
+    s_nop 1
     v_subbrev_co_u32_e32 v7, vcc, v3, v5, vcc
     STORE v7
 
