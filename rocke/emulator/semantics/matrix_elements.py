@@ -17,8 +17,6 @@ from rocke.emulator.semantics.memory_ir import IRWriter
 _SMALL_FLOATS = {"fp8": (3, 7), "bf8": (2, 15), "fp6": (3, 1), "bf6": (2, 3), "fp4": (1, 1)}
 """Mantissa bits and exponent bias of the OCP formats."""
 
-_SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
-
 
 @dataclass
 class ElementReader:
@@ -54,19 +52,28 @@ class ElementReader:
             bits = self._field(index, lane, 8)
             return self._op("ashr", self._op("shl", bits, 24), 24)
         if self.element == "f16":
-            return self._flushed(self._half(self._field(index, lane, 16)))
+            return self._half(self._field(index, lane, 16))
         if self.element == "bf16":
             register = self._register(index // 2, lane)
             high = self._op("and", register, -65536) if index % 2 else self._op("shl", register, 16)
-            return self._flushed(self._as_float(high))
+            return self._as_float(high)
         return self._small(self._field(index, lane, ELEMENT_BITS[self.element]))
 
     def _register(self, register: int, lane: int) -> str:
         key = (register, lane)
         if key not in self._loaded:
             offset = register * state.ROW_BYTES + lane * 4
-            self._loaded[key] = self.w.load(self._ints, self.base, offset, align=64)
+            bits = self.w.load(self._ints, self.base, offset, align=64)
+            self._loaded[key] = self._flushed(bits) if self.flush else bits
         return self._loaded[key]
+
+    def _flushed(self, bits: str) -> str:
+        """Both 16-bit halves of a register."""
+        exponent = {"f16": 0x7C00, "bf16": 0x7F80}[self.element]
+        halves = f"<{2 * self.lanes} x i16>"
+        pairs = self.w.new(f"bitcast {self._ints} {bits} to {halves}")
+        kept = _flushed_bits(self.w, pairs, halves, exponent, -0x8000)
+        return self.w.new(f"bitcast {halves} {kept} to {self._ints}")
 
     @property
     def _ints(self) -> str:
@@ -97,11 +104,6 @@ class ElementReader:
         short = self.w.new(f"trunc {self._ints} {bits} to <{self.lanes} x i16>")
         half = self.w.new(f"bitcast <{self.lanes} x i16> {short} to <{self.lanes} x half>")
         return self.w.new(f"fpext <{self.lanes} x half> {half} to {self._floats}")
-
-    def _flushed(self, value: str) -> str:
-        if not self.flush:
-            return value
-        return flush_below(self.w, value, self.lanes, _SMALLEST_NORMAL[self.element])
 
     def _round_xf32(self, bits: str) -> str:
         """Keep 10 mantissa bits, to nearest even; infinities and NaN stay."""
@@ -155,17 +157,22 @@ def float_literal(value: float) -> str:
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
-def flush_below(w: IRWriter, value: str, lanes: int, smallest: float) -> str:
-    """f32 values of magnitude below ``smallest`` become zeros of their sign."""
+def flush_subnormal(w: IRWriter, value: str, lanes: int) -> str:
+    """Subnormal f32 values become zeros of their sign."""
     floats, ints = f"<{lanes} x float>", f"<{lanes} x i32>"
     bits = w.new(f"bitcast {floats} {value} to {ints}")
-    magnitude = w.new(f"and {ints} {bits}, splat (i32 2147483647)")
-    # Positive floats compare like their bit patterns.
-    limit = {2.0**-14: 113 << 23, 2.0**-126: 1 << 23}[smallest]
-    small = w.new(f"icmp ult {ints} {magnitude}, splat (i32 {limit})")
-    zero = w.new(f"and {ints} {bits}, splat (i32 -2147483648)")
-    kept = w.new(f"select <{lanes} x i1> {small}, {ints} {zero}, {ints} {bits}")
+    kept = _flushed_bits(w, bits, ints, 0x7F800000, -0x80000000)
     return w.new(f"bitcast {ints} {kept} to {floats}")
+
+
+def _flushed_bits(w: IRWriter, bits: str, type_: str, exponent: int, sign: int) -> str:
+    """Only the sign of elements whose exponent field is zero: a test and a masked AND on x86."""
+    scalar = type_.strip("<>").split(" x ")[1]
+    field_ = w.new(f"and {type_} {bits}, splat ({scalar} {exponent})")
+    small = w.new(f"icmp eq {type_} {field_}, zeroinitializer")
+    zero = w.new(f"and {type_} {bits}, splat ({scalar} {sign})")
+    mask = type_.replace(scalar, "i1")
+    return w.new(f"select {mask} {small}, {type_} {zero}, {type_} {bits}")
 
 
 def join_f64(w: IRWriter, low: str, high: str, lanes: int) -> str:

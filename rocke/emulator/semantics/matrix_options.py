@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocke.emulator.semantics.matrix_elements import ElementReader, flush_below
+from rocke.emulator.semantics.matrix_elements import ElementReader, flush_subnormal
 from rocke.emulator.semantics.matrix_forms import MatrixForm
 from rocke.emulator.semantics.memory_ir import IRWriter
 
@@ -69,4 +69,4 @@ def readers(
 
 def flush_result(w: IRWriter, options: MatrixOptions, value: str, lanes: int) -> str:
     """f32 values of C or D, subnormals flushed where the options say so."""
-    return flush_below(w, value, lanes, 2.0**-126) if options.flush else value
+    return flush_subnormal(w, value, lanes) if options.flush else value
