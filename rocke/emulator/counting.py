@@ -75,6 +75,8 @@ def _calls(target: Target, inst: Instruction) -> tuple[HelperCall, ...]:
 
 
 def _lds_calls(target: Target, inst: Instruction, access: Access, slot: Imm) -> list[HelperCall]:
+    if access.by_m0:
+        return []  # consecutive dwords, or one
     has_result = inst.mnemonic.startswith("ds_read") or "_rtn_" in inst.mnemonic
     address = inst.operands[1 if has_result else 0]
     if address.kind is not OperandKind.VGPR:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from rocke.emulator import state
 from rocke.emulator.checks import layout as at
@@ -22,6 +23,7 @@ from rocke.emulator.semantics.memory_descriptor import BufferAddress
 from rocke.emulator.semantics.memory_flat import FlatAddress
 from rocke.emulator.semantics.memory_lanes import ADDRESSES, INTS
 from rocke.emulator.semantics.memory_lds import lds_bytes
+from rocke.emulator.semantics.memory_lds_wave import counter_bytes, thread_bytes
 
 FLAT_LDS_SLOTS = 3
 """Slots of an access to LDS by a flat or copying instruction come so much later."""
@@ -69,10 +71,9 @@ def _data_defined(c: Code) -> Num:
     return result.get()
 
 
-def _define(c: Code, lanes: Num, good: Num) -> None:
-    """The data registers become defined in the ``good`` ones of ``lanes``."""
-    first = c.param("first")
-    with c.count(first, first + c.param("count")) as register:
+def _define(c: Code, lanes: Num, good: Num, first: Num, count: Num) -> None:
+    """``count`` registers from ``first`` on become defined in the ``good`` ones of ``lanes``."""
+    with c.count(first, first + count) as register:
         place = c.at("%wave", (register * 8 + state.DEFINED).name)
         c.put((c.get(place) & ~lanes) | (good & lanes), place)
 
@@ -105,20 +106,55 @@ def _contents(c: Code, row: int = 0) -> tuple[tuple[str, str], tuple[str, Num]]:
     return ("ptr", pointer), ("i64", skip)
 
 
-def lds_access(size: int, write: bool, head: list[Arg], tail: list[Arg]) -> HelperCall:
-    """A DS instruction; ``tail`` is the address register and the offset. Slots: race, direct copy,
-    undefined bytes (noted)."""
-    name = f"check_lds_{'write' if write else 'read'}_{size}"
+class LdsPlace(Enum):
+    """Where the LDS address of a DS instruction comes from."""
+
+    LANES = "lanes"
+    """A VGPR (the argument is its address)."""
+    THREAD = "thread"
+    """M0[15:0] and the lane (the argument is M0)."""
+    COUNTER = "counter"
+    """M0[31:16], the same for all lanes (the argument is M0)."""
+
+
+class LdsKind(Enum):
+    """What a DS instruction does with memory."""
+
+    READ = "read"
+    WRITE = "write"
+    MODIFY = "modify"
+    """An atomic whose effect depends on what was there."""
+    EXCHANGE = "exchange"
+    """A write that gives what was there; more arguments: the first result and their number."""
+
+
+def lds_access(
+    size: int, kind: LdsKind, place: LdsPlace, head: list[Arg], tail: list[Arg]
+) -> HelperCall:
+    """A DS instruction; ``tail`` is the argument of ``place``, the offset, and more for some kinds.
+
+    Slots: race, direct copy, undefined bytes (a note, but for MODIFY).
+    """
+    name = f"check_lds_{place.value}_{kind.value}_{size}"
     if name not in _HELPERS:
-        c = _code(name, [("ptr", "addr"), ("i32", "offset")])
+        parameters = [("ptr", "addr") if place is LdsPlace.LANES else ("i32", "m0")]
+        parameters.append(("i32", "offset"))
+        if kind is LdsKind.EXCHANGE:
+            parameters += [("i64", "result"), ("i64", "results")]
+        c = _code(name, parameters)
         lanes = c.param("exec")
-        bytes_ = lds_bytes(c, "%addr", "%offset")
-        if write:
-            _lds(c, bytes_, lanes, size, True, _data_defined(c))
+        if place is LdsPlace.LANES:
+            bytes_ = lds_bytes(c, "%addr", "%offset")
         else:
-            undefined = _lds(c, bytes_, lanes, size, False, 0)
+            bytes_ = (thread_bytes if place is LdsPlace.THREAD else counter_bytes)(c)
+        defined: Num | int = 0 if kind is LdsKind.READ else _data_defined(c)
+        undefined = _lds(c, bytes_, lanes, size, kind is not LdsKind.READ, defined)
+        if kind is not LdsKind.WRITE:
             _report(c, c.param("slot") + 2, undefined)
-            _define(c, lanes, ~undefined)
+        if kind is LdsKind.READ:
+            _define(c, lanes, ~undefined, c.param("first"), c.param("count"))
+        if kind is LdsKind.EXCHANGE:
+            _define(c, lanes, ~undefined, c.param("result"), c.param("results"))
         _HELPERS[name] = helper(c.end(), name)
     return HelperCall(_HELPERS[name], (*head, *tail))
 

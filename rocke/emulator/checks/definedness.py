@@ -20,6 +20,7 @@ from rocke.emulator.checks.effects import (
     Effects,
     Kind,
     is_dpp,
+    registers,
 )
 from rocke.emulator.checks.probes import ALL, ANY, LANES, MASK
 from rocke.emulator.instruction import EXEC, VCC, Instruction, Operand, OperandKind
@@ -255,6 +256,17 @@ def _bitwise(inst: Instruction, effect: Effects) -> list[tuple[int, bool, list[i
     return found
 
 
+def tracks_exchange(inst: Instruction) -> bool:
+    """Whether the result of an LDS exchange is as defined as what was in LDS.
+
+    Not where it takes the registers of data that the second exchange has yet to write.
+    """
+    if not inst.mnemonic.startswith("ds_wrxchg"):
+        return False
+    result, _, *data = (registers(operand) for operand in inst.operands)
+    return not any(result & each for each in data)
+
+
 def _lds(inst: Instruction, effect: Effects, found: Registers) -> None:
     name = inst.mnemonic
     if name.startswith(("ds_bpermute", "ds_permute")):
@@ -264,6 +276,8 @@ def _lds(inst: Instruction, effect: Effects, found: Registers) -> None:
     if name.startswith("ds_swizzle"):
         found.moves.append((_operand(inst.operands[1], ANY), _operand(inst.operands[0])))
         return
-    found.uses.append(("the LDS address was never written", _entries(effect.address, LANES)))
-    if not name.startswith("ds_read"):  # the access check of a read defines the result
+    mode = LANES if effect.address & VECTOR_BITS else ALL
+    found.uses.append(("the LDS address was never written", _entries(effect.address, mode)))
+    # The access check of a read or an exchange defines the result.
+    if not name.startswith("ds_read") and not tracks_exchange(inst):
         found.moves.append(([], _entries(effect.writes, LANES)))

@@ -244,8 +244,9 @@ def _lds(inst: Instruction) -> Effects:
     lanes = name.startswith(("ds_swizzle", "ds_bpermute", "ds_permute"))
     returns = lanes or name.startswith(("ds_read", "ds_append", "ds_consume")) or "_rtn" in name
     sources = operands[1:] if returns else operands
-    m0 = M0_BIT if name.startswith(("ds_append", "ds_consume", "ds_gws")) else 0
-    first = registers(sources[0]) if sources else 0
+    by_m0 = "_addtid_" in name or name.startswith(("ds_append", "ds_consume", "ds_gws"))
+    m0 = M0_BIT if by_m0 else 0
+    first = registers(sources[0]) if sources and not by_m0 else 0
     writes = registers(operands[0]) if returns else 0
     return Effects(
         Kind.LDS,
@@ -253,8 +254,8 @@ def _lds(inst: Instruction) -> Effects:
         writes=writes,
         keeps=writes if "_d16" in name else 0,
         lgkm=True,
-        data=0 if lanes else all_registers(sources[1:]),
-        address=0 if lanes else first,
+        data=0 if lanes else all_registers(sources if by_m0 else sources[1:]),
+        address=m0 if by_m0 else 0 if lanes else first,
     )
 
 

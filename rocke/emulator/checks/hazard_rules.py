@@ -8,6 +8,7 @@ Source: LLVM ``GCNHazardRecognizer``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -48,6 +49,8 @@ class Rule:
 _LANE_SELECT = ("v_readlane_b32", "v_writelane_b32")
 _LANES = ("v_readlane_b32", "v_readfirstlane_b32")
 _MEMORY = (Kind.VMEM, Kind.FLAT, Kind.LDS)
+_READS_M0 = re.compile(r"s_(movrel|sendmsg|ttracedata)|ds_(read|write)_addtid_|ds_gws_")
+"""What needs one wait state after a scalar instruction wrote M0, besides direct copies."""
 
 
 class Rules:
@@ -71,6 +74,8 @@ class Rules:
             if matrix_used:
                 rules += self._matrix_result(effect)
             rules += self._memory(inst, effect)
+        if _READS_M0.match(inst.mnemonic):
+            rules.append(Rule("m0 used", M0_BIT, 1, lambda i, e: int(e.kind is Kind.SCALAR)))
         return [r for r in rules if r.registers]
 
     def _states(self, name: str, passes: int | None = None) -> int:

@@ -13,13 +13,13 @@ import numpy as np
 
 from rocke.emulator.access import Access, Level, access_of
 from rocke.emulator.checks import access_probes, layout, probes
-from rocke.emulator.checks.access_probes import Data
-from rocke.emulator.checks.definedness import Entry, Registers, registers_of
+from rocke.emulator.checks.access_probes import Data, LdsKind, LdsPlace
+from rocke.emulator.checks.definedness import Entry, Registers, registers_of, tracks_exchange
 from rocke.emulator.checks.effects import Effects, Kind, effects, is_to_lds
 from rocke.emulator.checks.flow import Flow, StaticFinding
 from rocke.emulator.checks.kinds import Check
 from rocke.emulator.checks.runtime import GLOBAL_SYNC
-from rocke.emulator.instruction import EXEC, Instruction, Operand, OperandKind
+from rocke.emulator.instruction import EXEC, M0, Instruction, Operand, OperandKind
 from rocke.emulator.semantics import WAVE, HelperCall, Imm, RegPtr, ScalarReg, UnknownInstruction
 from rocke.emulator.semantics.interface import Arg
 from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress, offset_of
@@ -31,6 +31,7 @@ from rocke.emulator.state import vgpr
 _OFF = 6
 """Slots that nobody looks at."""
 _EXEC = ScalarReg(EXEC, 64)
+_COUNTERS = ("ds_append", "ds_consume")
 _COPY: list[tuple[Check | None, str]] = [
     (Check.RACE, "LDS"),
     (Check.WAIT, "LDS data of a direct copy"),
@@ -248,11 +249,20 @@ class Instrumentation:
         operands = list(inst.operands)
         write = access.write
         results: list[Operand] = []
-        if "_rtn" in inst.mnemonic or not write:
+        if "_rtn" in inst.mnemonic or not write or inst.mnemonic in _COUNTERS:
             results.append(operands.pop(0))
-        addr = operands.pop(0)
-        if addr.kind is not OperandKind.VGPR:
-            raise UnknownInstruction(inst, "LDS address")
+        if access.by_m0:
+            where: Arg = ScalarReg(M0)
+            place = LdsPlace.COUNTER if access.atomic else LdsPlace.THREAD
+        else:
+            addr = operands.pop(0)
+            if addr.kind is not OperandKind.VGPR:
+                raise UnknownInstruction(inst, "LDS address")
+            where, place = RegPtr(vgpr(addr.index)), LdsPlace.LANES
+        kind = _lds_kind(inst, access, results[0] if results else None)
+        undefined: tuple[Check | None, str] = (None, "reads LDS bytes that were never written")
+        if kind is LdsKind.MODIFY:
+            undefined = (Check.UNINITIALISED, "an atomic operation on LDS bytes never written")
         flags = layout.LDS_ATOMIC if access.atomic else 0
         unit = access.bytes * (64 if "st64" in inst.mnemonic else 1)
         offsets = [("offset0", unit), ("offset1", unit)] if access.pair else [("offset", 1)]
@@ -267,13 +277,13 @@ class Instrumentation:
                 data = self._data(inst, source, access)
             else:
                 data = self._loaded(results[0], number * rows, rows if access.pair else 0)
-            slot = self._slots(
-                inst,
-                [*_COPY[:2], (None, "reads LDS bytes that were never written")],
-            )
+            slot = self._slots(inst, [*_COPY[:2], undefined])
             head = access_probes.common(slot, flags, data)
-            tail: list[Arg] = [RegPtr(vgpr(addr.index)), offset]
-            calls.append(access_probes.lds_access(access.bytes, write, head, tail))
+            tail: list[Arg] = [where, offset]
+            if kind is LdsKind.EXCHANGE:
+                result = self._loaded(results[0], number * rows, rows)
+                tail += [Imm(result.first, 64), Imm(result.count, 64)]
+            calls.append(access_probes.lds_access(access.bytes, kind, place, head, tail))
         return calls
 
     def _loaded(self, result: Operand, first: int, count: int) -> Data:
@@ -308,6 +318,16 @@ class Instrumentation:
         name = inst.mnemonic.split("_load_")[1].removeprefix("lds_")
         head = access_probes.common(slot, layout.LDS_COPY, Data())
         return access_probes.copy_to_lds(LOADS[name].rows, offset_of(inst), head)
+
+
+def _lds_kind(inst: Instruction, access: Access, result: Operand | None) -> LdsKind:
+    if not access.write:
+        return LdsKind.READ
+    if not access.atomic:
+        return LdsKind.WRITE
+    if "_wrxchg" not in inst.mnemonic:
+        return LdsKind.MODIFY
+    return LdsKind.EXCHANGE if result is not None and tracks_exchange(inst) else LdsKind.WRITE
 
 
 def _lane_number(operand: Operand) -> Arg:

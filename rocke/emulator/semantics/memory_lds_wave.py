@@ -37,6 +37,17 @@ from rocke.emulator.semantics.operands import register_pointer
 _LANE_BYTES = "<" + ", ".join(f"i32 {4 * lane}" for lane in range(state.LANES)) + ">"
 
 
+def counter_bytes(w: IRWriter) -> str:
+    """LDS byte of the counter in every lane (``<64 x i32>``), from ``%m0`` and ``%offset``."""
+    return w.splat("i32", w.new(f"add i32 {w.new('lshr i32 %m0, 16')}, %offset"))
+
+
+def thread_bytes(w: IRWriter) -> str:
+    """LDS byte of each lane with add-thread-id (``<64 x i32>``), from ``%m0`` and ``%offset``."""
+    start = w.new(f"add i32 {w.new('and i32 %m0, 65535')}, %offset")
+    return w.new(f"add {INTS} {w.splat('i32', start)}, {_LANE_BYTES}")
+
+
 def _only_operand(inst: Instruction) -> Operand:
     refuse_modifiers(inst, frozenset({"offset"}))
     if len(inst.operands) != 1 or inst.operands[0].count != 1:
@@ -57,8 +68,7 @@ def _count(inst: Instruction, ctx: LoweringContext) -> Lowered:
         return known
     w = IRWriter(name, params, "i32")
     memory = LaneMemory(w, masked=not ctx.exec_full)
-    place = w.new(f"add i32 {w.new('lshr i32 %m0, 16')}, %offset")
-    at = w.splat("i32", place)
+    at = counter_bytes(w)
     check_lds(memory, at, 4, True)
     odd = w.new(f"icmp ne {INTS} {w.new(f'and {INTS} {at}, splat (i32 3)')}, zeroinitializer")
     wide = w.new(f"zext {INTS} {at} to {ADDRESSES}")
@@ -92,8 +102,7 @@ class _ThreadAddress(Address):
     def resolve(self, memory: LaneMemory, size: int, write: bool) -> tuple[str, str | None]:
         """Host addresses; a fault beyond the allocation."""
         w = memory.w
-        start = w.new(f"add i32 {w.new('and i32 %m0, 65535')}, %offset")
-        at = w.new(f"add {INTS} {w.splat('i32', start)}, {_LANE_BYTES}")
+        at = thread_bytes(w)
         check_lds(memory, at, size, write)
         return lds_host(w, at), None
 

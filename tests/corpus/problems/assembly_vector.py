@@ -211,4 +211,14 @@ def lds(rng: np.random.Generator) -> Problem:
     return _problem(x, rows)
 
 
-PROBLEMS = (vop3, lds)
+def waves(rng: np.random.Generator) -> Problem:
+    """Two waves; x [1, 128] u32."""
+    x = rng.integers(0, 1 << 32, size=(1, 128), dtype=np.uint32)
+    own, items = x[0].astype(np.int64), np.arange(128)
+    other = own[items ^ 64]
+    counter = np.full(128, 1000 + 128 - 2 * 7)
+    rows = [other, own[::-1], other[::-1], other[::-1], items[::-1], counter]
+    return _problem(x, rows)
+
+
+PROBLEMS = (vop3, lds, waves)
