@@ -17,13 +17,16 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.command("hip-env", short_help="Run HIP programs on the emulated device.")
 @click.option(
     "--arch",
+    "--devices",
+    "arch",
     default="gfx950",
     show_default=True,
-    metavar="TARGET",
-    help="What to emulate, with or without features (gfx942:sramecc+:xnack-).",
+    metavar="TARGET[,TARGET...]",
+    help="What to emulate, with or without features (gfx942:sramecc+:xnack-); several targets "
+    "are several GPUs.",
 )
 @click.option(
-    "--memory", metavar="SIZE", help="The GPU's memory, as 16G or 512M (default: the host's)."
+    "--memory", metavar="SIZE", help="The memory of a GPU, as 16G or 512M (default: the host's)."
 )
 @click.option("--threads", type=click.IntRange(1), help="Host threads (default: all cores).")
 @click.option(
@@ -44,7 +47,7 @@ def command(
     as_json: bool,
     program: tuple[str, ...],
 ) -> None:
-    """Show a Python program one emulated GPU, through HIP and the unmodified hip-python.
+    """Show a Python program emulated GPUs, through HIP and the unmodified hip-python.
 
     With a PROGRAM after -- that program runs; without one, the shell commands that switch it on are
     printed, for eval. It serves the Python processes of this installation below that shell, also
@@ -53,6 +56,7 @@ def command(
     \b
     Examples:
       rocke hip-env --arch gfx942 -- python script.py
+      rocke hip-env --devices gfx950,gfx942 -- python two_gpus.py
       eval "$(rocke hip-env --arch gfx942:sramecc+:xnack-)"
     """
     from rocke.emulator.hip.environment import environment

@@ -7,8 +7,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -50,7 +51,7 @@ from rocke.emulator.launch import (
     scratch_descriptor,
     wave_templates,
 )
-from rocke.emulator.loader import Image, load_image
+from rocke.emulator.loader import Image, Segments, load_image, load_segments
 from rocke.emulator.memory import EmulatedBuffer, Memory, Range, memory_map
 from rocke.emulator.semantics import FloatMode
 from rocke.emulator.source_lines import SourceLines
@@ -130,6 +131,7 @@ class EmulatedDevice:
         self.memory = Memory(_MEMORY_LIMIT)
         self._executor = Executor(threads or len(os.sched_getaffinity(0)))
         self._loaded: dict[tuple[str, str], _Handle] = {}
+        self._segments: WeakValueDictionary[str, Segments] = WeakValueDictionary()
         self._load_lock = threading.Lock()
         self._last: _Launch | None = None
 
@@ -173,8 +175,18 @@ class EmulatedDevice:
             )
         target_[:] = source.array[: target_.size]
 
-    def load(self, code_object: CodeObject, kernel: str | None = None) -> LoadedKernel:
-        """Load and translate one kernel; see :meth:`Device.load`."""
+    def load(
+        self,
+        code_object: CodeObject,
+        kernel: str | None = None,
+        *,
+        segments: Segments | None = None,
+    ) -> LoadedKernel:
+        """Load and translate one kernel; see :meth:`Device.load`.
+
+        Kernels of one code object share its variables. ``segments`` is a copy of the object in
+        memory to use instead of the device's own: one that has its own variables.
+        """
         if not isinstance(code_object, CodeObject):
             raise DeviceError(
                 f"load: {type(code_object).__name__}, expected a CodeObject: CodeObject.from_bytes "
@@ -194,12 +206,19 @@ class EmulatedDevice:
                 self._loaded[key] = self._load(code_object, info)
                 if len(self._loaded) > _LOADED_KEPT:
                     del self._loaded[next(iter(self._loaded))]
-            return LoadedKernel(self, code_object, info, self._loaded[key])
+            handle = self._loaded[key]
+        if segments is not None:
+            handle = replace(handle, image=load_image(code_object, info, segments))
+        return LoadedKernel(self, code_object, info, handle)
 
     def _load(self, code_object: CodeObject, info: KernelInfo) -> _Handle:
         try:
             descriptor = Descriptor.parse(info.descriptor)
-            image = load_image(code_object, info)
+            segments = self._segments.get(code_object.sha256)
+            if segments is None:
+                segments = load_segments(code_object)
+                self._segments[code_object.sha256] = segments
+            image = load_image(code_object, info, segments)
             if descriptor.wave32:
                 raise DeviceError(f"kernel {info.name} uses wavefronts of 32, {self.arch} has 64")
             entry = image.entry + (PRELOAD_SKIP if descriptor.preload else 0)
@@ -314,7 +333,7 @@ class EmulatedDevice:
             raise DeviceError(f"launch of {info.name}: {error}") from error
         holders = self.memory.holders()
         ranges = [b.range for b in holders if b.nbytes]
-        ranges += [*image.ranges, *arguments.ranges()]
+        ranges += [*image.segments.ranges, *arguments.ranges()]
         if scratch:
             ranges += [Range(a.scratch, a.scratch + scratch, True, "scratch") for a in arenas]
         checks = self._start_checks(

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import io
 import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
@@ -23,13 +26,37 @@ _PF_W = 2
 
 
 @dataclass(frozen=True, eq=False)
+class Segments:
+    """A code object's segments in ``memory``, which its kernels share.
+
+    ``ranges`` may be read (and written, for data segments) by kernels.
+    """
+
+    memory: np.ndarray
+    ranges: tuple[Range, ...]
+
+    @property
+    def base(self) -> int:
+        """Where address 0 of the ELF file is in memory."""
+        return int(self.memory.ctypes.data)
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a code object: its ELF address and size, and whether kernels may write it."""
+
+    offset: int
+    nbytes: int
+    writable: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Image:
-    """A code object in memory.
+    """A kernel of a code object in memory.
 
     ``text`` is the code of the section that holds the kernel, ``text_address`` where its first
     byte is in memory and ``text_virtual`` its address in the ELF file; ``entry`` and ``functions``
     (what the kernel may call: all functions that are no kernels) are offsets in the text.
-    ``ranges`` may be read (and written, for data segments) by the kernel.
     """
 
     text: bytes
@@ -37,21 +64,45 @@ class Image:
     text_virtual: int
     entry: int
     functions: tuple[int, ...]
-    ranges: tuple[Range, ...]
-    memory: np.ndarray
+    segments: Segments
 
 
-def load_image(code_object: CodeObject, info: KernelInfo) -> Image:
-    """Load ``code_object`` for its kernel ``info``. Raises :class:`CodeObjectError`."""
+def load_segments(code_object: CodeObject) -> Segments:
+    """Put ``code_object`` into memory of its own. Raises :class:`CodeObjectError`."""
+    with _damage():
+        return _load_segments(code_object)
+
+
+def load_image(
+    code_object: CodeObject, info: KernelInfo, segments: Segments | None = None
+) -> Image:
+    """The kernel ``info`` of ``code_object``, which ``segments`` holds (loaded unless given).
+
+    Raises :class:`CodeObjectError`.
+    """
+    with _damage():
+        return _load_image(code_object, info, segments or _load_segments(code_object))
+
+
+def find_variable(code_object: CodeObject, name: str) -> Variable | None:
+    """The global variable of that name, ``None`` without one. Raises :class:`CodeObjectError`."""
+    if name in {kernel.symbol for kernel in code_object.kernels}:  # a descriptor is an object too
+        return None
+    with _damage():
+        return _find_variable(ELFFile(io.BytesIO(code_object.data)), name)
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
     try:
-        return _load(code_object, info)
+        yield
     except CodeObjectError:
         raise
     except (ELFError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise CodeObjectError(f"damaged code object ({type(error).__name__}: {error})") from error
 
 
-def _load(code_object: CodeObject, info: KernelInfo) -> Image:
+def _load_segments(code_object: CodeObject) -> Segments:
     elf = ELFFile(io.BytesIO(code_object.data))
     segments = list(elf.iter_segments("PT_LOAD"))
     size = max(s["p_vaddr"] + s["p_memsz"] for s in segments)
@@ -73,11 +124,16 @@ def _load(code_object: CodeObject, info: KernelInfo) -> Image:
             )
         )
     _relocate(elf, memory, base)
+    return Segments(memory, tuple(ranges))
+
+
+def _load_image(code_object: CodeObject, info: KernelInfo, segments: Segments) -> Image:
+    elf = ELFFile(io.BytesIO(code_object.data))
     offset, length = info.text
     virtual = info.entry_address - (info.entry - offset)
     return Image(
         text=code_object.data[offset : offset + length // 4 * 4],
-        text_address=base + virtual,
+        text_address=segments.base + virtual,
         text_virtual=virtual,
         entry=info.entry - offset,
         functions=tuple(
@@ -85,9 +141,20 @@ def _load(code_object: CodeObject, info: KernelInfo) -> Image:
             for f in _functions(elf, virtual, length)
             if f not in {k.entry - offset for k in code_object.kernels}
         ),
-        ranges=tuple(ranges),
-        memory=memory,
+        segments=segments,
     )
+
+
+def _find_variable(elf: ELFFile, name: str) -> Variable | None:
+    for table in (".dynsym", ".symtab"):
+        section = elf.get_section_by_name(table)
+        for symbol in (section.get_symbol_by_name(name) if section else None) or ():
+            if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(symbol["st_shndx"], int):
+                continue
+            flags = elf.get_section(symbol["st_shndx"])["sh_flags"]
+            writable = bool(flags & SH_FLAGS.SHF_WRITE)
+            return Variable(symbol["st_value"], symbol["st_size"], writable)
+    return None
 
 
 def _relocate(elf: ELFFile, memory: np.ndarray, base: int) -> None:

@@ -17,16 +17,17 @@ __all__ = ["device", "disable", "enable", "last_failure", "last_fault"]
 
 
 def enable(
-    target: str = "gfx950",
+    target: str | Sequence[str] = "gfx950",
     *,
     memory: int | None = None,
     linker: Sequence[str] | None = None,
     **options: Any,
 ) -> None:
-    """Show HIP in this process one emulated GPU.
+    """Show HIP in this process one emulated GPU, or several.
 
-    ``target`` may name features (``gfx942:sramecc+:xnack-``); ``memory`` is the GPU's size in bytes
-    (the host's memory unless given); ``linker`` is the command of an ``ld.lld`` (the one of
+    ``target`` may name features (``gfx942:sramecc+:xnack-``); a sequence of targets, or a text with
+    commas between, gives a GPU each. ``memory`` is the size of each in bytes (the host's memory
+    unless given); ``linker`` is the command of an ``ld.lld`` (the one of
     ``ziglang`` unless given); ``options`` goes to :class:`rocke.emulator.EmulatedDevice`. Calling
     it again gives a new GPU and forgets the old one's memory, modules, streams and events.
 
@@ -36,7 +37,8 @@ def enable(
     from rocke.emulator.hip.settings import Settings
     from rocke.emulator.hip.stand_in import STAND_IN
 
-    STAND_IN.enable(Settings(target, memory, options), linker)
+    names = target if isinstance(target, str) else ",".join(target)
+    STAND_IN.enable(Settings(names, memory, options), linker)
     STAND_IN.session()
 
 
@@ -47,14 +49,18 @@ def disable() -> None:
     STAND_IN.disable()
 
 
-def device() -> EmulatedDevice:
-    """The emulated device behind HIP, for its counters.
+def device(index: int = 0) -> EmulatedDevice:
+    """The emulated device behind HIP's device ``index``, for its counters.
 
-    Raises :class:`rocke.runtime.DeviceError` while the stand-in is off.
+    Raises :class:`rocke.runtime.DeviceError` while the stand-in is off, and without such a device.
     """
     from rocke.emulator.hip.stand_in import STAND_IN
+    from rocke.runtime.device import DeviceError
 
-    return STAND_IN.session().device
+    gpus = STAND_IN.session().gpus
+    if not 0 <= index < len(gpus):
+        raise DeviceError(f"device {index} does not exist: HIP sees {len(gpus)}")
+    return gpus[index].device
 
 
 def last_fault() -> KernelFault | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 
 from rocke.emulator.hip import peek
 from rocke.emulator.hip.errors import HipCode, HipFailure, error_name, error_text
+from rocke.emulator.hip.gpu import Gpu
 from rocke.emulator.hip.properties import DeviceProperties, attribute, capability
 from rocke.emulator.hip.results import put_bytes, put_int, put_text, put_word
 from rocke.emulator.hip.session import Session
 
 HIP_VERSION = 7_15_00000
 """Major * 10000000 + minor * 100000 + patch: of the ``hip-python`` whose names are served."""
-_CONTEXT = 0x6000_0000
-"""The handle of the one context."""
-_BUS_ID = "0000:00:00.0"
-_STACK_LIMIT, _HEAP_LIMIT = 0, 2
+# hipDeviceP2PAttr: performance rank, access, atomics, arrays (which there are none of).
+_P2P = {0: 0, 1: 1, 2: 1, 3: 0}
+
+
+_WANTED = ("major", "minor", "totalGlobalMem", "multiProcessorCount", "sharedMemPerBlock")
+"""Properties that :meth:`DeviceCalls.hipChooseDeviceR0600` compares."""
 
 
 class DeviceCalls:
@@ -23,8 +27,6 @@ class DeviceCalls:
 
     def __init__(self, session: Session) -> None:
         self.s = session
-        self._limits = {_STACK_LIMIT: 1024, 1: 1 << 20, _HEAP_LIMIT: 8 << 20}
-        self._flags = 0
 
     def hipInit(self, flags: int) -> None:
         """Nothing is left to do."""
@@ -39,89 +41,108 @@ class DeviceCalls:
 
     def hipDeviceGet(self, out: int, ordinal: int) -> None:
         """A device's handle is its number."""
-        self.s.check_device(ordinal)
-        put_int(out, ordinal)
+        put_int(out, self.s.gpu(ordinal).index)
 
     def hipDeviceComputeCapability(self, major: int, minor: int, device: int) -> None:
         """Major and minor version of the target."""
-        self.s.check_device(device)
-        for out, value in zip((major, minor), capability(self.s.target), strict=True):
+        versions = capability(self.s.gpu(device).target)
+        for out, value in zip((major, minor), versions, strict=True):
             put_int(out, value)
 
     def hipDeviceGetName(self, out: int, room: int, device: int) -> None:
         """The marketing name, which says that it is emulated."""
-        self.s.check_device(device)
-        put_text(out, self.s.properties.name.decode(), room)
+        put_text(out, self.s.gpu(device).properties.name.decode(), room)
 
     def hipDeviceGetUuid(self, out: int, device: int) -> None:
-        """16 bytes that name the target."""
-        self.s.check_device(device)
-        put_bytes(out, self.s.properties.uuid.ljust(16, b"\0"))
+        """16 bytes that name the target and the device's number."""
+        put_bytes(out, self.s.gpu(device).properties.uuid.ljust(16, b"\0"))
 
     def hipDeviceGetPCIBusId(self, out: int, room: int, device: int) -> None:
         """A made-up bus address."""
-        self.s.check_device(device)
-        put_text(out, _BUS_ID, room)
+        put_text(out, self.s.gpu(device).bus_id, room)
 
     def hipDeviceGetByPCIBusId(self, out: int, bus: int) -> None:
         """The device of that bus address."""
-        if peek.text(bus, "bus id") != _BUS_ID:
-            raise HipFailure(HipCode.INVALID_DEVICE, f"the only device is at {_BUS_ID}")
-        put_int(out, 0)
+        wanted = peek.text(bus, "bus id")
+        for gpu in self.s.gpus:
+            if gpu.bus_id == wanted.lower():
+                put_int(out, gpu.index)
+                return
+        known = ", ".join(gpu.bus_id for gpu in self.s.gpus)
+        raise HipFailure(HipCode.INVALID_DEVICE, f"no device at {wanted!r}: expected {known}")
 
     def hipDeviceTotalMem(self, out: int, device: int) -> None:
         """The device's memory in bytes."""
-        self.s.check_device(device)
-        put_word(out, self.s.memory.total)
+        put_word(out, self.s.gpu(device).total)
 
     def hipDeviceGetP2PAttribute(self, out: int, number: int, source: int, to: int) -> None:
-        """There is no second device to talk to."""
-        raise HipFailure(HipCode.INVALID_DEVICE, f"devices {source} and {to}: there is one device")
+        """Every device reaches every other one."""
+        if self.s.gpu(source) is self.s.gpu(to):
+            raise HipFailure(HipCode.INVALID_DEVICE, f"device {source} has no link to itself")
+        if number not in _P2P:
+            raise HipFailure(HipCode.INVALID_VALUE, f"peer attribute {number} is not known")
+        put_int(out, _P2P[number])
 
     def hipDeviceCanAccessPeer(self, out: int, device: int, peer: int) -> None:
-        """A device is no peer of itself."""
-        self.s.check_device(device)
-        self.s.check_device(peer)
-        put_int(out, 0)
+        """Every device can use the memory of every other one; it is no peer of itself."""
+        put_int(out, int(self.s.gpu(device) is not self.s.gpu(peer)))
+
+    def hipDeviceEnablePeerAccess(self, peer: int, flags: int) -> None:
+        """Kernels of the current device may use that device's memory from now on."""
+        if flags:
+            raise HipFailure(HipCode.INVALID_VALUE, f"flags {flags:#x}, expected 0")
+        self.s.memory.set_peer(self.s.current, self._peer(peer), True)
+
+    def hipDeviceDisablePeerAccess(self, peer: int) -> None:
+        """End that."""
+        self.s.memory.set_peer(self.s.current, self._peer(peer), False)
 
     def hipDeviceSynchronize(self) -> None:
         """All work is complete."""
 
     def hipDeviceReset(self) -> None:
         """Drop memory, modules, streams and events."""
-        self.s.reset()
+        self.s.reset(self.s.current)
 
     def hipSetDevice(self, device: int) -> None:
-        """Only device 0 exists."""
-        self.s.check_device(device)
+        """Make a device the calling thread's current one."""
+        self.s.current = self.s.gpu(device)
 
     def hipSetValidDevices(self, devices: int, count: int) -> None:
-        """Only device 0 exists."""
-        if count > 0:
-            self.s.check_device(ctypes.c_int32.from_address(devices).value)
+        """A preference: all devices can always be chosen."""
+        if not 0 <= count <= len(self.s.gpus):
+            raise HipFailure(HipCode.INVALID_VALUE, f"{count} devices of {len(self.s.gpus)}")
+        data = peek.read(devices, 4 * count, "devices") if count else b""
+        for (number,) in struct.iter_unpack("<i", data):
+            self.s.gpu(number)
 
     def hipGetDevice(self, out: int) -> None:
-        """The current device: 0."""
-        put_int(out, 0)
+        """The calling thread's current device."""
+        put_int(out, self.s.current.index)
 
     def hipGetDeviceCount(self, out: int) -> None:
-        """One device."""
-        put_int(out, 1)
+        """How many there are."""
+        put_int(out, len(self.s.gpus))
 
     def hipDeviceGetAttribute(self, out: int, number: int, device: int) -> None:
         """One attribute."""
-        self.s.check_device(device)
-        put_int(out, attribute(self.s.properties, self.s.target, number))
+        gpu = self.s.gpu(device)
+        put_int(out, attribute(gpu.properties, gpu.target, number))
 
     def hipGetDevicePropertiesR0600(self, out: int, device: int) -> None:
         """All properties."""
-        self.s.check_device(device)
-        put_bytes(out, bytes(self.s.properties))
+        put_bytes(out, bytes(self.s.gpu(device).properties))
 
     def hipChooseDeviceR0600(self, out: int, wanted: int) -> None:
-        """The best match of one device."""
-        peek.read(wanted, ctypes.sizeof(DeviceProperties), "properties")
-        put_int(out, 0)
+        """The first device with at least the wanted values, else number 0; 0 wants nothing."""
+        raw = peek.read(wanted, ctypes.sizeof(DeviceProperties), "properties")
+        values = DeviceProperties.from_buffer_copy(raw)
+        good = (
+            gpu.index
+            for gpu in self.s.gpus
+            if all(getattr(gpu.properties, n) >= getattr(values, n) for n in _WANTED)
+        )
+        put_int(out, next(good, 0))
 
     def hipDeviceSetCacheConfig(self, config: int) -> None:
         """A hint without effect, as on every AMD GPU."""
@@ -139,23 +160,20 @@ class DeviceCalls:
 
     def hipDeviceGetLimit(self, out: int, limit: int) -> None:
         """What was set; nothing depends on it."""
-        if limit not in self._limits:
-            raise HipFailure(HipCode.UNSUPPORTED_LIMIT, f"limit {limit} is not known")
-        put_word(out, self._limits[limit])
+        put_word(out, self.s.current.limit(limit))
 
     def hipDeviceSetLimit(self, limit: int, value: int) -> None:
         """Remember a limit."""
-        if limit not in self._limits:
-            raise HipFailure(HipCode.UNSUPPORTED_LIMIT, f"limit {limit} is not known")
-        self._limits[limit] = value
+        self.s.current.limit(limit)
+        self.s.current.limits[limit] = value
 
     def hipGetDeviceFlags(self, out: int) -> None:
         """The flags that were set."""
-        put_int(out, self._flags)
+        put_int(out, self.s.current.flags)
 
     def hipSetDeviceFlags(self, flags: int) -> None:
         """Flags choose how a host waits; here it never does."""
-        self._flags = flags
+        self.s.current.flags = flags
 
     def hipDeviceGetStreamPriorityRange(self, least: int, greatest: int) -> None:
         """One priority."""
@@ -197,35 +215,38 @@ class DeviceCalls:
         put_word(out, self.s.c_text(error_text(code)))
 
     def hipCtxCreate(self, out: int, flags: int, device: int) -> None:
-        """The one context."""
-        self.s.check_device(device)
-        put_word(out, _CONTEXT)
+        """A device's one context, which becomes current."""
+        gpu = self.s.gpu(device)
+        put_word(out, gpu.context)
+        self._push(gpu)
 
     def hipCtxDestroy(self, context: int) -> None:
-        """The one context stays."""
-        self._check_context(context)
+        """A device's one context stays."""
+        self._context(context)
 
     def hipCtxPopCurrent(self, out: int) -> None:
-        """The one context stays current."""
+        """Go back to the device that was current before the last push."""
         if out:
-            put_word(out, _CONTEXT)
+            put_word(out, self.s.current.context)
+        if self.s.contexts:
+            self.s.current = self.s.contexts.pop()
 
     def hipCtxPushCurrent(self, context: int) -> None:
-        """The one context is current."""
-        self._check_context(context)
+        """Make a context's device current until it is popped."""
+        self._push(self._context(context))
 
     def hipCtxSetCurrent(self, context: int) -> None:
-        """The one context is current."""
+        """Make a context's device current."""
         if context:
-            self._check_context(context)
+            self.s.current = self._context(context)
 
     def hipCtxGetCurrent(self, out: int) -> None:
-        """The one context."""
-        put_word(out, _CONTEXT)
+        """The current device's context."""
+        put_word(out, self.s.current.context)
 
     def hipCtxGetDevice(self, out: int) -> None:
-        """Device 0."""
-        put_int(out, 0)
+        """The current device."""
+        put_int(out, self.s.current.index)
 
     def hipCtxSynchronize(self) -> None:
         """All work is complete."""
@@ -236,32 +257,36 @@ class DeviceCalls:
 
     def hipCtxGetFlags(self, out: int) -> None:
         """The flags that were set."""
-        put_int(out, self._flags)
+        put_int(out, self.s.current.flags)
+
+    def hipCtxEnablePeerAccess(self, context: int, flags: int) -> None:
+        """The same for a context's device."""
+        self.hipDeviceEnablePeerAccess(self._context(context).index, flags)
+
+    def hipCtxDisablePeerAccess(self, context: int) -> None:
+        """The same for a context's device."""
+        self.hipDeviceDisablePeerAccess(self._context(context).index)
 
     def hipDevicePrimaryCtxGetState(self, device: int, flags: int, active: int) -> None:
         """Always active."""
-        self.s.check_device(device)
-        put_int(flags, self._flags)
+        put_int(flags, self.s.gpu(device).flags)
         put_int(active, 1)
 
     def hipDevicePrimaryCtxRelease(self, device: int) -> None:
-        """The one context stays."""
-        self.s.check_device(device)
+        """A device's one context stays."""
+        self.s.gpu(device)
 
     def hipDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
-        """The one context."""
-        self.s.check_device(device)
-        put_word(out, _CONTEXT)
+        """A device's one context."""
+        put_word(out, self.s.gpu(device).context)
 
     def hipDevicePrimaryCtxReset(self, device: int) -> None:
         """Drop memory, modules, streams and events."""
-        self.s.check_device(device)
-        self.s.reset()
+        self.s.reset(self.s.gpu(device))
 
     def hipDevicePrimaryCtxSetFlags(self, device: int, flags: int) -> None:
         """Remember the flags."""
-        self.s.check_device(device)
-        self._flags = flags
+        self.s.gpu(device).flags = flags
 
     def hipApiName(self, number: int) -> int:
         """No names of numbers: a null pointer."""
@@ -273,6 +298,18 @@ class DeviceCalls:
             put_int(out + 4 * index, value)
         return out
 
-    def _check_context(self, context: int) -> None:
-        if context != _CONTEXT:
-            raise HipFailure(HipCode.INVALID_CONTEXT, f"{context:#x} is no context")
+    def _context(self, context: int) -> Gpu:
+        for gpu in self.s.gpus:
+            if gpu.context == context:
+                return gpu
+        raise HipFailure(HipCode.INVALID_CONTEXT, f"{context:#x} is no context")
+
+    def _push(self, gpu: Gpu) -> None:
+        self.s.contexts.append(self.s.current)
+        self.s.current = gpu
+
+    def _peer(self, number: int) -> Gpu:
+        gpu = self.s.gpu(number)
+        if gpu is self.s.current:
+            raise HipFailure(HipCode.INVALID_DEVICE, f"device {number} is no peer of itself")
+        return gpu

@@ -1,7 +1,7 @@
 """Device memory by address: allocations, copies and fills with their bounds.
 
-Device addresses are host addresses, so a copy is a copy within the process. What is no allocation
-of the device counts as host memory of the caller, about which nothing is known.
+Device addresses are host addresses and no two GPUs share one, so a copy is a copy within the
+process. What is no allocation counts as host memory of the caller, about which nothing is known.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import bisect
 import ctypes
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
-from rocke.emulator.device import EmulatedDevice
+from rocke.emulator.hip import peek
 from rocke.emulator.hip.errors import HipCode, HipFailure
+from rocke.emulator.hip.gpu import Gpu
 from rocke.emulator.memory import EmulatedBuffer
 from rocke.runtime.device import DeviceError
 
@@ -26,6 +28,14 @@ class MemoryKind(Enum):
     HOST = 1
     DEVICE = 2
     MANAGED = 3
+
+
+class Origin(Enum):
+    """How memory came to be: it can only end in the same way."""
+
+    ALLOCATED = "allocated"
+    REGISTERED = "registered"
+    VARIABLE = "variable of a module"
 
 
 class CopyKind(Enum):
@@ -39,22 +49,28 @@ class CopyKind(Enum):
     DEVICE_TO_DEVICE_NO_CU = 1024
 
 
-_DEVICE_DESTINATION = {
+DEVICE_DESTINATION = {
     *(CopyKind.HOST_TO_DEVICE, CopyKind.DEVICE_TO_DEVICE, CopyKind.DEVICE_TO_DEVICE_NO_CU),
 }
-_DEVICE_SOURCE = {
+DEVICE_SOURCE = {
     *(CopyKind.DEVICE_TO_HOST, CopyKind.DEVICE_TO_DEVICE, CopyKind.DEVICE_TO_DEVICE_NO_CU),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """One allocation. ``registered`` memory belongs to the caller and is used in place."""
+    """Memory of ``gpu``, or of the host, at ``buffer``.
 
+    Registered memory belongs to the caller and is used in place. ``views`` are the GPUs by number
+    whose kernels may use it, each with its own buffer.
+    """
+
+    gpu: Gpu
     buffer: EmulatedBuffer
     kind: MemoryKind
     flags: int = 0
-    registered: bool = False
+    origin: Origin = Origin.ALLOCATED
+    views: dict[int, EmulatedBuffer] = field(default_factory=dict)
 
     @property
     def address(self) -> int:
@@ -68,62 +84,96 @@ class Allocation:
 
 
 class HipMemory:
-    """The allocations of one device of ``total`` bytes. Safe to use from several threads."""
+    """The allocations of all GPUs, and of a host of ``host`` bytes. Safe to use from threads."""
 
-    def __init__(self, device: EmulatedDevice, total: int) -> None:
-        self.device = device
-        self.total = total
-        self.used = 0
+    def __init__(self, gpus: Sequence[Gpu], host: int) -> None:
+        self.gpus = gpus
+        self.host = host
+        self.host_used = 0
         self._lock = threading.Lock()
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
 
-    def allocate(self, nbytes: int, kind: MemoryKind, flags: int = 0) -> int:
+    def allocate(self, gpu: Gpu, nbytes: int, kind: MemoryKind, flags: int = 0) -> int:
         """New memory and its address; 0 for no bytes."""
         if nbytes == 0:
             return 0
         with self._lock:
-            if self.used + nbytes > self.total:
+            on_host = kind is MemoryKind.HOST
+            used, total = (self.host_used, self.host) if on_host else (gpu.used, gpu.total)
+            if used + nbytes > total:
+                where = "the host" if on_host else f"device {gpu.index}"
                 raise HipFailure(
                     HipCode.OUT_OF_MEMORY,
-                    f"{nbytes} bytes do not fit: {self.used} of {self.total} are in use",
+                    f"{nbytes} bytes do not fit: {used} of {total} are in use on {where}",
                 )
             try:
-                buffer = self.device.allocate(nbytes)
+                buffer = gpu.device.allocate(nbytes)
             except DeviceError as error:
                 raise HipFailure(HipCode.OUT_OF_MEMORY, str(error)) from error
-            self.used += nbytes
-            return self._add(Allocation(buffer, kind, flags))
+            self._count(gpu, kind, nbytes)
+            return self._add(Allocation(gpu, buffer, kind, flags))
 
-    def register(self, address: int, nbytes: int, flags: int) -> None:
+    def register(self, gpu: Gpu, address: int, nbytes: int, flags: int) -> None:
         """Make host memory of the caller visible to kernels."""
         if not address or not nbytes:
             raise HipFailure(HipCode.INVALID_VALUE, f"{nbytes} bytes at {address:#x}")
+        rights = peek.mapped(address, nbytes)
+        if not rights:
+            raise HipFailure(
+                HipCode.INVALID_VALUE,
+                f"{nbytes} bytes at {address:#x} are not all memory of this process",
+            )
         with self._lock:
             if self._overlapped(address, nbytes):
                 raise HipFailure(
                     HipCode.HOST_MEMORY_ALREADY_REGISTERED,
-                    f"{nbytes} bytes at {address:#x} overlap memory that the device has",
+                    f"{nbytes} bytes at {address:#x} overlap memory that a device has",
                 )
-            raw = (ctypes.c_uint8 * nbytes).from_address(address)
-            buffer = self.device.wrap(np.ctypeslib.as_array(raw))
-            self._add(Allocation(buffer, MemoryKind.HOST, flags, registered=True))
+            array = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+            array.flags.writeable = rights == "rw"
+            self._adopt(gpu, array, MemoryKind.HOST, flags, Origin.REGISTERED)
 
-    def release(self, address: int, kinds: set[MemoryKind], *, registered: bool = False) -> None:
-        """Free the allocation that begins at ``address``."""
+    def add_variable(self, gpu: Gpu, array: np.ndarray) -> int | None:
+        """Make a variable of a module known; the address that releases it, ``None`` if it is."""
+        with self._lock:
+            if not array.size or self._overlapped(array.ctypes.data, array.nbytes):
+                return None
+            return self._adopt(gpu, array, MemoryKind.DEVICE, 0, Origin.VARIABLE)
+
+    def release(
+        self, address: int, kinds: set[MemoryKind], origin: Origin = Origin.ALLOCATED
+    ) -> None:
+        """Free what begins at ``address``."""
         with self._lock:
             found = self._live.get(address)
-            if found is None or found.kind not in kinds or found.registered != registered:
-                what = "registered" if registered else "allocated"
+            if found is None or found.kind not in kinds or found.origin is not origin:
+                registered = origin is Origin.REGISTERED
                 code = HipCode.HOST_MEMORY_NOT_REGISTERED if registered else HipCode.INVALID_VALUE
-                raise HipFailure(code, f"no memory {what} by this kind of call is at {address:#x}")
+                raise HipFailure(
+                    code, f"no memory {origin.value} by this kind of call is at {address:#x}"
+                )
             self._remove(found)
 
-    def reset(self) -> None:
-        """Free everything."""
+    def reset(self, gpu: Gpu) -> None:
+        """Free all that was allocated for a GPU; what it was given access to is taken away."""
         with self._lock:
-            for allocation in list(self._live.values()):
+            for allocation in [a for a in self._live.values() if a.gpu is gpu]:
                 self._remove(allocation)
+            for peer in sorted(gpu.peers):
+                self._set_peer(gpu, self.gpus[peer], False)
+
+    def set_peer(self, gpu: Gpu, peer: Gpu, access: bool) -> None:
+        """Let the kernels of ``gpu`` use the memory of ``peer``, or end that."""
+        with self._lock:
+            if access == (peer.index in gpu.peers):
+                code = (
+                    HipCode.PEER_ACCESS_ALREADY_ENABLED
+                    if access
+                    else HipCode.PEER_ACCESS_NOT_ENABLED
+                )
+                raise HipFailure(code, f"from device {gpu.index} to device {peer.index}")
+            self._set_peer(gpu, peer, access)
 
     def find(self, address: int) -> Allocation | None:
         """The allocation that holds ``address``."""
@@ -132,8 +182,21 @@ class HipMemory:
             found = self._live[self._starts[index]] if index >= 0 else None
         return found if found and address < found.address + found.nbytes else None
 
-    def check(self, what: str, address: int, nbytes: int, *, device: bool) -> None:
-        """Refuse a null pointer, bytes past an allocation, or host memory where ``device``."""
+    def drop_unmapped(self) -> None:
+        """Forget registered memory that the caller has given back to the system meanwhile."""
+        with self._lock:
+            for found in list(self._live.values()):
+                if found.origin is Origin.REGISTERED and not peek.mapped(
+                    found.address, found.nbytes
+                ):
+                    self._remove(found)
+
+    def check(self, what: str, address: int, nbytes: int, *, device: bool) -> Allocation | None:
+        """Refuse a null pointer, bytes past an allocation, or host memory where ``device``.
+
+        Returns the allocation, which must be kept while its bytes are used: another thread may free
+        it.
+        """
         if not address:
             raise HipFailure(HipCode.INVALID_VALUE, f"{what} is a null pointer")
         found = self.find(address)
@@ -142,7 +205,7 @@ class HipMemory:
                 raise HipFailure(
                     HipCode.INVALID_VALUE, f"{what} {address:#x} is no memory of the device"
                 )
-            return
+            return None
         room = found.address + found.nbytes - address
         if nbytes > room:
             raise HipFailure(
@@ -150,67 +213,17 @@ class HipMemory:
                 f"{what} {address:#x}: {nbytes} bytes, but only {room} are left of the allocation "
                 f"of {found.nbytes} bytes at {found.address:#x}",
             )
+        return found
 
-    def copy(self, destination: int, source: int, nbytes: int, kind: int) -> None:
-        """``hipMemcpy``."""
-        if nbytes:
-            self._check_ends(destination, nbytes, source, nbytes, kind)
-            ctypes.memmove(destination, source, nbytes)
-
-    def copy_2d(
-        self,
-        destination: tuple[int, int],
-        source: tuple[int, int],
-        width: int,
-        height: int,
-        kind: int,
-    ) -> None:
-        """``hipMemcpy2D``: each end is (address, pitch); ``width`` and pitches are in bytes."""
-        if not width or not height:
-            return
-        for what, (_, pitch) in (("destination", destination), ("source", source)):
-            if width > pitch:
-                raise HipFailure(
-                    HipCode.INVALID_VALUE, f"{what} pitch {pitch} is less than the width {width}"
-                )
-        spans = [(height - 1) * pitch + width for _, pitch in (destination, source)]
-        self._check_ends(destination[0], spans[0], source[0], spans[1], kind)
-        for row in range(height):
-            ctypes.memmove(
-                destination[0] + row * destination[1], source[0] + row * source[1], width
-            )
-
-    def fill(self, address: int, value: int, itemsize: int, count: int) -> None:
-        """``hipMemset``: ``count`` items of ``itemsize`` bytes."""
-        if count:
-            self.check("destination", address, count * itemsize, device=True)
-            self._fill(address, value, itemsize, count)
-
-    def fill_2d(self, address: int, pitch: int, value: int, width: int, height: int) -> None:
-        """``hipMemset2D``: ``width`` and ``pitch`` are in bytes."""
-        if not width or not height:
-            return
-        if width > pitch:
-            raise HipFailure(HipCode.INVALID_VALUE, f"pitch {pitch} is less than the width {width}")
-        self.check("destination", address, (height - 1) * pitch + width, device=True)
-        for row in range(height):
-            self._fill(address + row * pitch, value, 1, width)
-
-    def _fill(self, address: int, value: int, itemsize: int, count: int) -> None:
-        raw = (ctypes.c_uint8 * (count * itemsize)).from_address(address)
-        pattern = (value & ((1 << 8 * itemsize) - 1)).to_bytes(itemsize, "little")
-        np.ctypeslib.as_array(raw).reshape(count, itemsize)[:] = np.frombuffer(pattern, np.uint8)
-
-    def _check_ends(
-        self, destination: int, written: int, source: int, read: int, kind: int
-    ) -> None:
-        try:
-            direction = CopyKind(kind)
-        except ValueError:
-            raise HipFailure(HipCode.INVALID_VALUE, f"copy kind {kind} is not known") from None
-        to_device, from_device = direction in _DEVICE_DESTINATION, direction in _DEVICE_SOURCE
-        self.check("destination", destination, written, device=to_device)
-        self.check("source", source, read, device=from_device)
+    def _set_peer(self, gpu: Gpu, peer: Gpu, access: bool) -> None:
+        (gpu.peers.add if access else gpu.peers.remove)(peer.index)
+        for allocation in self._live.values():
+            if allocation.gpu is not peer or allocation.kind is not MemoryKind.DEVICE:
+                continue
+            if access:
+                allocation.views[gpu.index] = gpu.device.wrap(allocation.buffer.array)
+            else:
+                gpu.device.free(allocation.views.pop(gpu.index))
 
     def _overlapped(self, address: int, nbytes: int) -> bool:
         index = bisect.bisect_left(self._starts, address + nbytes) - 1
@@ -219,14 +232,31 @@ class HipMemory:
         below = self._live[self._starts[index]]
         return below.address + below.nbytes > address
 
+    def _adopt(
+        self, gpu: Gpu, array: np.ndarray, kind: MemoryKind, flags: int, origin: Origin
+    ) -> int:
+        return self._add(Allocation(gpu, gpu.device.wrap(array), kind, flags, origin))
+
     def _add(self, allocation: Allocation) -> int:
         self._live[allocation.address] = allocation
         bisect.insort(self._starts, allocation.address)
+        own, everywhere = allocation.gpu, allocation.kind is not MemoryKind.DEVICE
+        allocation.views[own.index] = allocation.buffer
+        for gpu in self.gpus:
+            if gpu is not own and (everywhere or own.index in gpu.peers):
+                allocation.views[gpu.index] = gpu.device.wrap(allocation.buffer.array)
         return allocation.address
 
     def _remove(self, allocation: Allocation) -> None:
-        self.device.free(allocation.buffer)
+        for index, buffer in allocation.views.items():
+            self.gpus[index].device.free(buffer)
         del self._live[allocation.address]
         del self._starts[bisect.bisect_left(self._starts, allocation.address)]
-        if not allocation.registered:
-            self.used -= allocation.nbytes
+        if allocation.origin is Origin.ALLOCATED:
+            self._count(allocation.gpu, allocation.kind, -allocation.nbytes)
+
+    def _count(self, gpu: Gpu, kind: MemoryKind, nbytes: int) -> None:
+        if kind is MemoryKind.HOST:
+            self.host_used += nbytes
+        else:
+            gpu.used += nbytes

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ctypes
 
-from rocke.emulator.hip import peek
+from rocke.emulator.hip import copies, peek
 from rocke.emulator.hip.errors import HipCode, HipFailure
-from rocke.emulator.hip.memory import Allocation, CopyKind, MemoryKind
+from rocke.emulator.hip.memory import Allocation, CopyKind, MemoryKind, Origin
 from rocke.emulator.hip.results import put_bytes, put_int, put_word
 from rocke.emulator.hip.session import Session
 
 _PITCH = 256
 _FREED = {MemoryKind.DEVICE, MemoryKind.MANAGED, MemoryKind.HOST}
+# hipMemAttachGlobal and hipMemAttachHost; all of hipHostMalloc* and hipHostRegister*.
+_ATTACH_FLAGS = (1, 2)
+_HOST_FLAGS = 0xF000_000F
+_HOST = -1
+"""``hipCpuDeviceId``."""
 _NO_DEVICE = -2
 """``hipInvalidDeviceId``: memory of which HIP knows nothing."""
 
@@ -38,24 +43,30 @@ class MemoryCalls:
 
     def hipMalloc(self, out: int, nbytes: int) -> None:
         """Device memory; a null pointer for no bytes."""
-        put_word(out, self.m.allocate(nbytes, MemoryKind.DEVICE))
+        put_word(out, self.m.allocate(self.s.current, nbytes, MemoryKind.DEVICE))
 
     def hipExtMallocWithFlags(self, out: int, nbytes: int, flags: int) -> None:
         """Device memory; caches are not emulated, so the flags make no difference."""
-        put_word(out, self.m.allocate(nbytes, MemoryKind.DEVICE, flags))
+        put_word(out, self.m.allocate(self.s.current, nbytes, MemoryKind.DEVICE, flags))
 
     def hipMallocAsync(self, out: int, nbytes: int, stream: int) -> None:
-        """Device memory, at once."""
-        self.s.queues.stream(stream)
-        self.hipMalloc(out, nbytes)
+        """Memory of the stream's device, at once."""
+        gpu = self.s.gpu_of_stream(stream)
+        put_word(out, self.m.allocate(gpu, nbytes, MemoryKind.DEVICE))
 
     def hipMallocManaged(self, out: int, nbytes: int, flags: int) -> None:
-        """Memory of both, as all memory is."""
-        put_word(out, self.m.allocate(nbytes, MemoryKind.MANAGED, flags))
+        """Memory that the host and all devices may use."""
+        if flags not in _ATTACH_FLAGS or not nbytes:
+            raise HipFailure(
+                HipCode.INVALID_VALUE, f"{nbytes} bytes with flags {flags:#x}, expected 1 or 2"
+            )
+        put_word(out, self.m.allocate(self.s.current, nbytes, MemoryKind.MANAGED, flags))
 
     def hipHostMalloc(self, out: int, nbytes: int, flags: int) -> None:
         """Host memory that kernels may use."""
-        put_word(out, self.m.allocate(nbytes, MemoryKind.HOST, flags))
+        if flags & ~_HOST_FLAGS:
+            raise HipFailure(HipCode.INVALID_VALUE, f"flags {flags:#x} are not known")
+        put_word(out, self.m.allocate(self.s.current, nbytes, MemoryKind.HOST, flags))
 
     hipHostAlloc = hipHostMalloc
 
@@ -68,7 +79,7 @@ class MemoryCalls:
     def hipMallocPitch(self, out: int, pitch: int, width: int, height: int) -> None:
         """Rows of ``width`` bytes, each aligned."""
         row = -(-width // _PITCH) * _PITCH
-        put_word(out, self.m.allocate(row * height, MemoryKind.DEVICE))
+        put_word(out, self.m.allocate(self.s.current, row * height, MemoryKind.DEVICE))
         put_word(pitch, row)
 
     def hipMemAllocPitch(self, out: int, pitch: int, width: int, height: int, item: int) -> None:
@@ -94,11 +105,13 @@ class MemoryCalls:
 
     def hipHostRegister(self, address: int, nbytes: int, flags: int) -> None:
         """Let kernels use the caller's memory."""
-        self.m.register(address, nbytes, flags)
+        if flags & ~_HOST_FLAGS:
+            raise HipFailure(HipCode.INVALID_VALUE, f"flags {flags:#x} are not known")
+        self.m.register(self.s.current, address, nbytes, flags)
 
     def hipHostUnregister(self, address: int) -> None:
         """End that."""
-        self.m.release(address, {MemoryKind.HOST}, registered=True)
+        self.m.release(address, {MemoryKind.HOST}, Origin.REGISTERED)
 
     def hipHostGetDevicePointer(self, out: int, address: int, flags: int) -> None:
         """The same address."""
@@ -112,9 +125,10 @@ class MemoryCalls:
         put_int(out, self._found(address).flags)
 
     def hipMemGetInfo(self, free: int, total: int) -> None:
-        """Free and all bytes of the device."""
-        put_word(free, self.m.total - self.m.used)
-        put_word(total, self.m.total)
+        """Free and all bytes of the current device."""
+        gpu = self.s.current
+        put_word(free, gpu.total - gpu.used)
+        put_word(total, gpu.total)
 
     def hipMemPtrGetInfo(self, address: int, out: int) -> None:
         """The size of the allocation that begins there."""
@@ -137,6 +151,7 @@ class MemoryCalls:
             device_only = found.kind is MemoryKind.DEVICE
             values = _PointerAttributes(
                 type=found.kind.value,
+                device=found.gpu.index,
                 devicePointer=address,
                 hostPointer=0 if device_only else address,
                 isManaged=int(found.kind is MemoryKind.MANAGED),
@@ -154,7 +169,12 @@ class MemoryCalls:
             11: found.address,
             12: found.nbytes,
         }
-        integers = {2: found.kind.value, 8: int(found.kind is MemoryKind.MANAGED), 9: 0, 13: 1}
+        integers = {
+            2: found.kind.value,
+            8: int(found.kind is MemoryKind.MANAGED),
+            9: found.gpu.index,
+            13: 1,
+        }
         if number in words:
             put_word(out, words[number])
         elif number in integers:
@@ -169,35 +189,38 @@ class MemoryCalls:
             self.hipPointerGetAttribute(peek.word(outs + 8 * index, "data"), number, address)
 
     def hipMemPrefetchAsync(self, address: int, nbytes: int, device: int, stream: int) -> None:
-        """Memory is everywhere."""
-        self.m.check("memory", address, nbytes, device=True)
+        """A hint without effect."""
+        self.s.queues.stream(stream)
+        self.hipMemAdvise(address, nbytes, 0, device)
 
     def hipMemAdvise(self, address: int, nbytes: int, advice: int, device: int) -> None:
         """A hint without effect."""
+        if device != _HOST:
+            self.s.gpu(device)
         self.m.check("memory", address, nbytes, device=True)
 
     def hipMemcpy(self, to: int, source: int, nbytes: int, kind: int) -> None:
         """Copy."""
-        self.m.copy(to, source, nbytes, kind)
+        copies.copy(self.m, to, source, nbytes, kind)
 
     def hipMemcpyAsync(self, to: int, source: int, nbytes: int, kind: int, stream: int) -> None:
         """Copy, at once."""
         self.s.queues.stream(stream)
-        self.m.copy(to, source, nbytes, kind)
+        copies.copy(self.m, to, source, nbytes, kind)
 
     hipMemcpyWithStream = hipMemcpyAsync
 
     def hipMemcpyHtoD(self, to: int, source: int, nbytes: int) -> None:
         """Copy to the device."""
-        self.m.copy(to, source, nbytes, CopyKind.HOST_TO_DEVICE.value)
+        copies.copy(self.m, to, source, nbytes, CopyKind.HOST_TO_DEVICE.value)
 
     def hipMemcpyDtoH(self, to: int, source: int, nbytes: int) -> None:
         """Copy to the host."""
-        self.m.copy(to, source, nbytes, CopyKind.DEVICE_TO_HOST.value)
+        copies.copy(self.m, to, source, nbytes, CopyKind.DEVICE_TO_HOST.value)
 
     def hipMemcpyDtoD(self, to: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
-        self.m.copy(to, source, nbytes, CopyKind.DEVICE_TO_DEVICE.value)
+        copies.copy(self.m, to, source, nbytes, CopyKind.DEVICE_TO_DEVICE.value)
 
     def hipMemcpyHtoDAsync(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy to the device, at once."""
@@ -212,15 +235,15 @@ class MemoryCalls:
         self.hipMemcpyAsync(to, source, nbytes, CopyKind.DEVICE_TO_DEVICE.value, stream)
 
     def hipMemcpyPeer(self, to: int, device: int, source: int, peer: int, nbytes: int) -> None:
-        """Copy within the one device."""
-        self.s.check_device(device)
-        self.s.check_device(peer)
+        """Copy from one device to another; the addresses alone say which bytes, as in HIP."""
+        self.s.gpu(device)
+        self.s.gpu(peer)
         self.hipMemcpyDtoD(to, source, nbytes)
 
     def hipMemcpyPeerAsync(
         self, to: int, device: int, source: int, peer: int, nbytes: int, stream: int
     ) -> None:
-        """Copy within the one device, at once."""
+        """Copy from one device to another, at once."""
         self.s.queues.stream(stream)
         self.hipMemcpyPeer(to, device, source, peer, nbytes)
 
@@ -228,7 +251,7 @@ class MemoryCalls:
         self, to: int, pitch: int, source: int, spitch: int, width: int, height: int, kind: int
     ) -> None:
         """Copy rows."""
-        self.m.copy_2d((to, pitch), (source, spitch), width, height, kind)
+        copies.copy_2d(self.m, (to, pitch), (source, spitch), width, height, kind)
 
     def hipMemcpy2DAsync(self, *arguments: int) -> None:
         """Copy rows, at once; the stream comes last."""
@@ -237,37 +260,37 @@ class MemoryCalls:
 
     def hipMemset(self, to: int, value: int, nbytes: int) -> None:
         """Fill bytes."""
-        self.m.fill(to, value, 1, nbytes)
+        copies.fill(self.m, to, value, 1, nbytes)
 
     def hipMemsetAsync(self, to: int, value: int, nbytes: int, stream: int) -> None:
         """Fill bytes, at once."""
         self.s.queues.stream(stream)
-        self.m.fill(to, value, 1, nbytes)
+        copies.fill(self.m, to, value, 1, nbytes)
 
     hipMemsetD8 = hipMemset
     hipMemsetD8Async = hipMemsetAsync
 
     def hipMemsetD16(self, to: int, value: int, count: int) -> None:
         """Fill 16-bit items."""
-        self.m.fill(to, value, 2, count)
+        copies.fill(self.m, to, value, 2, count)
 
     def hipMemsetD16Async(self, to: int, value: int, count: int, stream: int) -> None:
         """Fill 16-bit items, at once."""
         self.s.queues.stream(stream)
-        self.m.fill(to, value, 2, count)
+        copies.fill(self.m, to, value, 2, count)
 
     def hipMemsetD32(self, to: int, value: int, count: int) -> None:
         """Fill 32-bit items."""
-        self.m.fill(to, value, 4, count)
+        copies.fill(self.m, to, value, 4, count)
 
     def hipMemsetD32Async(self, to: int, value: int, count: int, stream: int) -> None:
         """Fill 32-bit items, at once."""
         self.s.queues.stream(stream)
-        self.m.fill(to, value, 4, count)
+        copies.fill(self.m, to, value, 4, count)
 
     def hipMemset2D(self, to: int, pitch: int, value: int, width: int, height: int) -> None:
         """Fill rows."""
-        self.m.fill_2d(to, pitch, value, width, height)
+        copies.fill_2d(self.m, to, pitch, value, width, height)
 
     def hipMemset2DAsync(self, *arguments: int) -> None:
         """Fill rows, at once; the stream comes last."""

@@ -10,9 +10,11 @@ from itertools import count
 
 from rocke.arch import Target
 from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
-from rocke.emulator.device import EmulatedDevice
 from rocke.emulator.hip import peek
 from rocke.emulator.hip.errors import HipCode, HipFailure
+from rocke.emulator.hip.gpu import Gpu
+from rocke.emulator.hip.memory import HipMemory, MemoryKind, Origin
+from rocke.emulator.loader import Segments, find_variable, load_segments
 from rocke.runtime.device import DeviceError, KernelFault, LoadedKernel
 
 # hip_runtime_api.h: HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END.
@@ -26,11 +28,17 @@ _ADDRESS_FAULTS = ("global_read", "global_write")
 
 @dataclass(eq=False)
 class Module:
-    """A loaded code object."""
+    """A code object that a GPU has loaded, with its own copy of the object's variables.
+
+    ``functions`` are handles by symbol; ``variables`` the addresses to release at the end.
+    """
 
     handle: int
+    gpu: Gpu
     code_object: CodeObject
+    segments: Segments
     functions: dict[str, int] = field(default_factory=dict)
+    variables: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +55,11 @@ class Function:
         """What the object's metadata says."""
         return self.loaded.info
 
+    @property
+    def gpu(self) -> Gpu:
+        """Where it runs."""
+        return self.module.gpu
+
 
 @dataclass(frozen=True)
 class LaunchShape:
@@ -58,29 +71,30 @@ class LaunchShape:
 
 
 class HipModules:
-    """The modules and functions of one device, by handle. Handles are never used twice."""
+    """The modules and functions of all GPUs, by handle. Handles are never used twice."""
 
-    def __init__(self, device: EmulatedDevice, handles: Iterator[int] | None = None) -> None:
-        self.device = device
+    def __init__(self, memory: HipMemory, handles: Iterator[int] | None = None) -> None:
+        self.memory = memory
         self._handles = handles or count(0x5000_0000, 16)
         self._lock = threading.Lock()
         self._modules: dict[int, Module] = {}
         self._functions: dict[int, Function] = {}
 
-    def load(self, code_object: CodeObject) -> int:
+    def load(self, gpu: Gpu, code_object: CodeObject) -> int:
         """A new module's handle."""
+        try:
+            segments = load_segments(code_object)
+        except CodeObjectError as error:
+            raise HipFailure(HipCode.INVALID_IMAGE, str(error)) from error
         with self._lock:
-            module = Module(next(self._handles), code_object)
+            module = Module(next(self._handles), gpu, code_object, segments)
             self._modules[module.handle] = module
             return module.handle
 
     def unload(self, handle: int) -> None:
-        """Drop a module and its functions."""
+        """Drop a module with its functions and variables."""
         with self._lock:
-            module = self._get_module(handle)
-            for function in module.functions.values():
-                del self._functions[function]
-            del self._modules[handle]
+            self._drop(self._get_module(handle))
 
     def module(self, handle: int) -> Module:
         """The module with that handle."""
@@ -101,24 +115,35 @@ class HipModules:
             info = module.code_object.kernel(name)
         except CodeObjectError as error:
             raise HipFailure(HipCode.NOT_FOUND, str(error)) from error
-        if info.symbol not in module.functions:
-            try:
-                loaded = self.device.load(module.code_object, info.symbol)
-            except DeviceError as error:
-                raise HipFailure(HipCode.INVALID_IMAGE, str(error)) from error
-            with self._lock:
-                self._get_module(handle)
-                new = Function(next(self._handles), module, loaded, info.name.encode() + b"\0")
-                known = module.functions.setdefault(info.symbol, new.handle)
-                if known == new.handle:
-                    self._functions[known] = new
-        return module.functions[info.symbol]
-
-    def reset(self) -> None:
-        """Drop everything."""
         with self._lock:
-            self._modules.clear()
-            self._functions.clear()
+            known = module.functions.get(info.symbol)
+        return known or self._translate(module, info)
+
+    def get_variable(self, handle: int, name: str) -> tuple[int, int]:
+        """Address and size of a module's variable, which copies and other kernels may use."""
+        module = self.module(handle)
+        try:
+            found = find_variable(module.code_object, name)
+        except CodeObjectError as error:
+            raise HipFailure(HipCode.INVALID_IMAGE, str(error)) from error
+        if found is None:
+            raise HipFailure(HipCode.NOT_FOUND, f"the code object has no variable {name!r}")
+        array = module.segments.memory[found.offset : found.offset + found.nbytes]
+        if array.size != found.nbytes:
+            raise HipFailure(HipCode.INVALID_IMAGE, f"variable {name!r} lies outside the object")
+        view = array.view()
+        view.flags.writeable = found.writable
+        with self._lock:
+            self._get_module(handle)
+            if name not in module.variables:
+                module.variables[name] = self.memory.add_variable(module.gpu, view)
+        return module.segments.base + found.offset, found.nbytes
+
+    def reset(self, gpu: Gpu) -> None:
+        """Drop everything of a GPU."""
+        with self._lock:
+            for module in [m for m in self._modules.values() if m.gpu is gpu]:
+                self._drop(module)
 
     def launch(self, function: Function, shape: LaunchShape, params: int, extra: int) -> None:
         """Run a kernel to its end.
@@ -126,22 +151,57 @@ class HipModules:
         ``params`` is the address of an array of pointers to the arguments, ``extra`` that of a
         list with a packed buffer; exactly one of them is given, or none for no arguments.
         """
-        info = function.info
-        check_shape(info, self.device.target, shape)
+        info, device = function.info, function.gpu.device
+        check_shape(info, device.target, shape)
         if params and extra:
             raise HipFailure(
                 HipCode.INVALID_VALUE,
                 f"kernel {info.name}: both an argument array and a packed buffer were given",
             )
         kernargs = _packed(info, extra) if extra else _gathered(info, params)
+        self.memory.drop_unmapped()
         try:
-            self.device.launch(
-                function.loaded, shape.grid, shape.block, kernargs, dynamic_lds=shape.lds
-            )
-        except KernelFault:
-            raise
+            device.launch(function.loaded, shape.grid, shape.block, kernargs, dynamic_lds=shape.lds)
+        except KernelFault as fault:
+            raise self._with_owner(fault, function.gpu) from fault
         except DeviceError as error:
             raise HipFailure(HipCode.LAUNCH_FAILURE, str(error)) from error
+
+    def _with_owner(self, fault: KernelFault, gpu: Gpu) -> KernelFault:
+        """The fault with the GPU that the address belongs to, when it is another one."""
+        address = fault.report.get("address")
+        if fault.report.get("kind") not in _ADDRESS_FAULTS or not isinstance(address, int):
+            return fault
+        owner = self.memory.find(address)
+        if owner is None or owner.gpu is gpu or gpu.index in owner.views:
+            return fault
+        text = (
+            f"{fault}\n  the address is memory of device {owner.gpu.index}, to which device "
+            f"{gpu.index} has no access: hipDeviceEnablePeerAccess gives it"
+        )
+        return KernelFault(text, {**fault.report, "owner": owner.gpu.index})
+
+    def _translate(self, module: Module, info: KernelInfo) -> int:
+        device = module.gpu.device
+        try:
+            loaded = device.load(module.code_object, info.symbol, segments=module.segments)
+        except (DeviceError, CodeObjectError) as error:
+            raise HipFailure(HipCode.INVALID_IMAGE, str(error)) from error
+        with self._lock:
+            self._get_module(module.handle)
+            new = Function(next(self._handles), module, loaded, info.name.encode() + b"\0")
+            known = module.functions.setdefault(info.symbol, new.handle)
+            if known == new.handle:
+                self._functions[known] = new
+            return known
+
+    def _drop(self, module: Module) -> None:
+        for function in module.functions.values():
+            del self._functions[function]
+        for address in module.variables.values():
+            if address is not None:
+                self.memory.release(address, {MemoryKind.DEVICE}, Origin.VARIABLE)
+        del self._modules[module.handle]
 
     def _get_module(self, handle: int) -> Module:
         if handle not in self._modules:

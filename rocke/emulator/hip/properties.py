@@ -60,8 +60,10 @@ class DeviceProperties(ctypes.Structure):
     _fields_ = [_field(text) for text in _FIELDS.split()]
 
 
-def device_properties(target: Target, name: str, arch_name: str, memory: int) -> DeviceProperties:
-    """The properties of an emulated device with ``memory`` bytes.
+def device_properties(
+    target: Target, name: str, arch_name: str, memory: int, index: int = 0
+) -> DeviceProperties:
+    """The properties of emulated device number ``index`` with ``memory`` bytes.
 
     ``arch_name`` is the whole target name (``gfx942:sramecc+:xnack-``). ``regsPerBlock`` counts
     32-bit registers of a compute unit: registers a lane times lanes times SIMDs.
@@ -71,7 +73,8 @@ def device_properties(target: Target, name: str, arch_name: str, memory: int) ->
     major, minor = capability(target)
     values: dict[str, object] = {
         "name": name.encode(),
-        "uuid": f"rocke-{target.name}".encode()[:15],
+        "uuid": f"rocke-{target.name}-{index}".encode()[:15],
+        "pciBusID": index,
         "totalGlobalMem": memory,
         "sharedMemPerBlock": target.lds_bytes,
         "sharedMemPerBlockOptin": target.lds_bytes,

@@ -21,15 +21,15 @@ class QueueCalls:
 
     def hipStreamCreate(self, out: int) -> None:
         """A stream."""
-        put_word(out, self.q.create_stream(0, 0))
+        put_word(out, self.q.create_stream(self.s.current, 0))
 
     def hipStreamCreateWithFlags(self, out: int, flags: int) -> None:
         """A stream; it waits for nothing in any case."""
-        put_word(out, self.q.create_stream(flags, 0))
+        put_word(out, self.q.create_stream(self.s.current, flags))
 
     def hipStreamCreateWithPriority(self, out: int, flags: int, priority: int) -> None:
         """A stream; there is one priority."""
-        put_word(out, self.q.create_stream(flags, 0))
+        put_word(out, self.q.create_stream(self.s.current, flags))
 
     def hipStreamDestroy(self, stream: int) -> None:
         """Drop a stream."""
@@ -43,6 +43,8 @@ class QueueCalls:
 
     def hipStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         """The event is complete."""
+        if flags not in (0, 1):
+            raise HipFailure(HipCode.INVALID_VALUE, f"flags {flags:#x}, expected 0 or 1")
         self.q.stream(stream)
         self.q.event(event)
 
@@ -57,17 +59,19 @@ class QueueCalls:
 
     def hipStreamGetPriority(self, stream: int, out: int) -> None:
         """The one priority."""
-        put_int(out, self.q.stream(stream).priority)
-
-    def hipStreamGetDevice(self, stream: int, out: int) -> None:
-        """Device 0."""
         self.q.stream(stream)
         put_int(out, 0)
 
+    def hipStreamGetDevice(self, stream: int, out: int) -> None:
+        """The device that was current when it was created."""
+        put_int(out, self.s.gpu_of_stream(stream).index)
+
     def hipGetStreamDeviceId(self, stream: int) -> int:
-        """Device 0: the result is the number itself."""
-        self.q.stream(stream)
-        return 0
+        """The same; the result is the number itself, -1 for no stream."""
+        try:
+            return self.s.gpu_of_stream(stream).index
+        except HipFailure:
+            return -1
 
     def hipStreamIsCapturing(self, stream: int, out: int) -> None:
         """Streams are never captured."""
@@ -77,6 +81,8 @@ class QueueCalls:
     def hipStreamAddCallback(self, stream: int, callback: int, data: int, flags: int) -> None:
         """Call it: the work before it is complete."""
         self.q.stream(stream)
+        if flags:
+            raise HipFailure(HipCode.INVALID_VALUE, f"flags {flags:#x}, expected 0")
         if not callback:
             raise HipFailure(HipCode.INVALID_VALUE, "the callback is a null pointer")
         _STREAM_CALLBACK(callback)(stream, 0, data)
@@ -90,11 +96,11 @@ class QueueCalls:
 
     def hipEventCreate(self, out: int) -> None:
         """An event."""
-        put_word(out, self.q.create_event(0))
+        put_word(out, self.q.create_event(self.s.current, 0))
 
     def hipEventCreateWithFlags(self, out: int, flags: int) -> None:
         """An event, perhaps without timing."""
-        put_word(out, self.q.create_event(flags))
+        put_word(out, self.q.create_event(self.s.current, flags))
 
     def hipEventDestroy(self, event: int) -> None:
         """Drop an event."""
@@ -102,11 +108,11 @@ class QueueCalls:
 
     def hipEventRecord(self, event: int, stream: int) -> None:
         """Note the time."""
-        self.q.record(event, stream)
+        self.q.record(event, stream, self.s.current)
 
     def hipEventRecordWithFlags(self, event: int, stream: int, flags: int) -> None:
         """Note the time."""
-        self.q.record(event, stream)
+        self.q.record(event, stream, self.s.current)
 
     def hipEventSynchronize(self, event: int) -> None:
         """It is complete."""

@@ -9,31 +9,36 @@ from dataclasses import dataclass
 from itertools import count
 
 from rocke.emulator.hip.errors import HipCode, HipFailure
+from rocke.emulator.hip.gpu import Gpu
 
-_DISABLE_TIMING = 2
-"""``hipEventDisableTiming``."""
+# hip_runtime_api.h: hipEventDisableTiming, hipEventInterprocess; with hipEventBlockingSync and the
+# three that say what is released, at most one of them, all there are.
+_DISABLE_TIMING, _INTERPROCESS = 2, 4
+_RELEASE_FLAGS = 0x2000_0000 | 0x4000_0000 | 0x8000_0000
+_EVENT_FLAGS = 1 | _DISABLE_TIMING | _INTERPROCESS | _RELEASE_FLAGS
 _DEFAULT_STREAMS = frozenset({0, 1, 2})
 """The null stream, ``hipStreamLegacy``, ``hipStreamPerThread``."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What a stream was created with."""
+    """What a stream was created with; the default streams are those of any GPU."""
 
+    gpu: Gpu | None = None
     flags: int = 0
-    priority: int = 0
 
 
 @dataclass
 class Event:
     """``recorded`` is the host's clock in seconds when the event was last recorded."""
 
+    gpu: Gpu
     flags: int
     recorded: float | None = None
 
 
 class HipQueues:
-    """The streams and events of one device, by handle."""
+    """The streams and events of all GPUs, by handle."""
 
     def __init__(self, handles: Iterator[int] | None = None) -> None:
         self._handles = handles or count(0x7000_0000, 16)
@@ -41,13 +46,13 @@ class HipQueues:
         self._streams: dict[int, Stream] = {}
         self._events: dict[int, Event] = {}
 
-    def create_stream(self, flags: int, priority: int) -> int:
+    def create_stream(self, gpu: Gpu, flags: int) -> int:
         """A new stream's handle."""
         if flags not in (0, 1):
             raise HipFailure(HipCode.INVALID_VALUE, f"stream flags {flags:#x}, expected 0 or 1")
         with self._lock:
             handle = next(self._handles)
-            self._streams[handle] = Stream(flags, priority)
+            self._streams[handle] = Stream(gpu, flags)
             return handle
 
     def destroy_stream(self, handle: int) -> None:
@@ -65,11 +70,15 @@ class HipQueues:
                 raise HipFailure(HipCode.INVALID_HANDLE, f"{handle:#x} is no stream")
             return self._streams[handle]
 
-    def create_event(self, flags: int) -> int:
+    def create_event(self, gpu: Gpu, flags: int) -> int:
         """A new event's handle."""
+        interprocess = flags & _INTERPROCESS and not flags & _DISABLE_TIMING
+        releases = (flags & _RELEASE_FLAGS).bit_count()
+        if flags & ~_EVENT_FLAGS or interprocess or releases > 1:
+            raise HipFailure(HipCode.INVALID_VALUE, f"event flags {flags:#x} are not allowed")
         with self._lock:
             handle = next(self._handles)
-            self._events[handle] = Event(flags)
+            self._events[handle] = Event(gpu, flags)
             return handle
 
     def destroy_event(self, handle: int) -> None:
@@ -85,25 +94,35 @@ class HipQueues:
                 raise HipFailure(HipCode.INVALID_HANDLE, f"{handle:#x} is no event")
             return self._events[handle]
 
-    def record(self, event: int, stream: int) -> None:
+    def record(self, event: int, stream: int, current: Gpu) -> None:
         """``hipEventRecord``: the stream's work is complete, so the event is too."""
-        self.stream(stream)
-        self.event(event).recorded = time.perf_counter()
+        gpu = self.stream(stream).gpu or current
+        found = self.event(event)
+        if found.gpu is not gpu:
+            raise HipFailure(
+                HipCode.INVALID_HANDLE,
+                f"the event belongs to device {found.gpu.index}, the stream to {gpu.index}",
+            )
+        found.recorded = time.perf_counter()
 
     def elapsed_ms(self, start: int, stop: int) -> float:
         """Milliseconds of the host's clock between two events: what the emulation took."""
-        times = []
-        for what, handle in (("start", start), ("stop", stop)):
-            event = self.event(handle)
+        events = [self.event(handle) for handle in (start, stop)]
+        for what, event in zip(("start", "stop"), events, strict=True):
             if event.flags & _DISABLE_TIMING:
                 raise HipFailure(HipCode.INVALID_HANDLE, f"the {what} event has timing disabled")
             if event.recorded is None:
                 raise HipFailure(HipCode.INVALID_HANDLE, f"the {what} event was not recorded")
-            times.append(event.recorded)
-        return (times[1] - times[0]) * 1000
+        if events[0].gpu is not events[1].gpu:
+            raise HipFailure(
+                HipCode.INVALID_HANDLE,
+                f"events of devices {events[0].gpu.index} and {events[1].gpu.index}",
+            )
+        first, last = (event.recorded or 0.0 for event in events)
+        return (last - first) * 1000
 
-    def reset(self) -> None:
-        """Drop everything."""
+    def reset(self, gpu: Gpu) -> None:
+        """Drop what belongs to a GPU."""
         with self._lock:
-            self._streams.clear()
-            self._events.clear()
+            self._streams = {h: s for h, s in self._streams.items() if s.gpu is not gpu}
+            self._events = {h: e for h, e in self._events.items() if e.gpu is not gpu}

@@ -1,4 +1,4 @@
-"""The state behind the calls: one emulated device with its memory, modules, streams and errors."""
+"""The state behind the calls: the emulated GPUs with their memory, modules, streams and errors."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
-from rocke.emulator.device import EmulatedDevice
 from rocke.emulator.hip.errors import HipCode, HipFailure
+from rocke.emulator.hip.gpu import Gpu, open_gpu
 from rocke.emulator.hip.memory import HipMemory
 from rocke.emulator.hip.modules import HipModules
-from rocke.emulator.hip.properties import device_properties
 from rocke.emulator.hip.queues import HipQueues
 from rocke.emulator.hip.settings import Settings
-from rocke.runtime.device import DeviceError, KernelFault
+from rocke.runtime.device import KernelFault
 
 _REPORTED = frozenset(
     {
@@ -29,25 +27,22 @@ _REPORTED = frozenset(
 
 
 class Session:
-    """One emulated GPU as HIP shows it; raises :class:`DeviceError` for options it refuses."""
+    """The emulated GPUs as HIP shows them; raises :class:`DeviceError` for options it refuses."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.target_name = settings.full_target
-        try:
-            self.device = EmulatedDevice(self.target_name.split(":")[0], **settings.options)
-        except TypeError as error:
-            raise DeviceError(f"the emulated device does not take these options: {error}") from None
-        total = settings.memory or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        self.target = self.device.target
-        self.memory = HipMemory(self.device, total)
-        self.modules = HipModules(self.device)
+        host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.gpus = tuple(
+            open_gpu(index, name, settings.memory or host, settings.options)
+            for index, name in enumerate(settings.full_targets)
+        )
+        self.memory = HipMemory(self.gpus, host)
+        self.modules = HipModules(self.memory)
         self.queues = HipQueues()
-        name = f"{self.target.product} (emulated by rocke)"
-        self.properties = device_properties(self.target, name, self.target_name, total)
         self.fault: KernelFault | None = None
         self.failure: str | None = None
         self._thread = threading.local()
+        self._told: set[str] = set()
         self._texts: dict[bytes, Any] = {}
         self._texts_lock = threading.Lock()
 
@@ -60,17 +55,41 @@ class Session:
     def last_error(self, code: int) -> None:
         self._thread.error = code
 
+    @property
+    def current(self) -> Gpu:
+        """The calling thread's GPU, number 0 until it chooses another."""
+        return self.gpus[getattr(self._thread, "index", 0)]
+
+    @current.setter
+    def current(self, gpu: Gpu) -> None:
+        self._thread.index = gpu.index
+
+    @property
+    def contexts(self) -> list[Gpu]:
+        """The GPUs that were current before the contexts that the calling thread pushed."""
+        stack: list[Gpu] = self._thread.__dict__.setdefault("contexts", [])
+        return stack
+
     def note(self, function: str, code: int, detail: str, name: str) -> None:
-        """Remember a failed call; launches and loads say on stderr what is wrong."""
+        """Remember a failed call; stderr says what is wrong where the code says too little."""
         self.last_error = code
         self.failure = f"{function}: {name}: {detail}"
-        if function in _REPORTED:
+        missing = code == HipCode.NOT_SUPPORTED and function not in self._told
+        if function in _REPORTED or missing:
+            self._told.add(function)
             say(self.failure)
 
-    def check_device(self, index: int) -> None:
-        """Refuse every device number but 0."""
-        if index != 0:
-            raise HipFailure(HipCode.INVALID_DEVICE, f"device {index}: there is one, number 0")
+    def gpu(self, index: int) -> Gpu:
+        """GPU number ``index``."""
+        if not 0 <= index < len(self.gpus):
+            count = len(self.gpus)
+            there = "there is one, number 0" if count == 1 else f"there are {count}, from 0 on"
+            raise HipFailure(HipCode.INVALID_DEVICE, f"device {index}: {there}")
+        return self.gpus[index]
+
+    def gpu_of_stream(self, stream: int) -> Gpu:
+        """The GPU that a stream belongs to; the default streams are those of the current one."""
+        return self.queues.stream(stream).gpu or self.current
 
     def c_text(self, value: str) -> int:
         """The address of a C string that lives as long as the session."""
@@ -80,11 +99,11 @@ class Session:
                 self._texts[data] = ctypes.create_string_buffer(data)
             return ctypes.addressof(self._texts[data])
 
-    def reset(self) -> None:
-        """Drop memory, modules, streams and events, as ``hipDeviceReset`` does."""
-        self.modules.reset()
-        self.queues.reset()
-        self.memory.reset()
+    def reset(self, gpu: Gpu) -> None:
+        """Drop a GPU's memory, modules, streams, events and settings, as ``hipDeviceReset``."""
+        self.modules.reset(gpu)
+        self.queues.reset(gpu)
+        self.memory.reset(gpu)
 
 
 def say(text: str) -> None:
@@ -92,7 +111,3 @@ def say(text: str) -> None:
     stream = sys.stderr
     if stream is not None:
         print(f"rocke: {text}", file=stream, flush=True)
-
-
-Call = Callable[..., int | None]
-"""A HIP function: takes integers, returns an error code (or an address), ``None`` for success."""

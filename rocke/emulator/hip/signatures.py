@@ -20,7 +20,9 @@ hipDeviceSetCacheConfig i | hipDeviceGetCacheConfig p
 hipDeviceGetLimit pi | hipDeviceSetLimit iz
 hipDeviceGetSharedMemConfig p | hipDeviceSetSharedMemConfig i
 hipGetDeviceFlags p | hipSetDeviceFlags u
-hipDeviceCanAccessPeer pii | hipDeviceGetStreamPriorityRange pp
+hipDeviceCanAccessPeer pii | hipDeviceEnablePeerAccess iu | hipDeviceDisablePeerAccess i
+hipCtxEnablePeerAccess pu | hipCtxDisablePeerAccess p
+hipDeviceGetStreamPriorityRange pp
 hipProfilerStart | hipProfilerStop
 hipGetLastError | hipExtGetLastError | hipPeekAtLastError
 hipGetErrorName i | hipGetErrorString i | hipDrvGetErrorName ip | hipDrvGetErrorString ip
@@ -54,6 +56,7 @@ hipMemsetD16 phz | hipMemsetD16Async phzp | hipMemsetD32 piz | hipMemsetD32Async
 hipMemset2D pzizz | hipMemset2DAsync pzizzp
 hipModuleLoad pp | hipModuleLoadData pp | hipModuleLoadDataEx ppupp | hipModuleLoadFatBinary pp
 hipModuleUnload p | hipModuleGetFunction ppp | hipModuleGetFunctionCount pp
+hipModuleGetGlobal pppp | hipLibraryGetGlobal pppp
 hipLibraryLoadData ppppuppu | hipLibraryLoadFromFile ppppuppu | hipLibraryUnload p
 hipLibraryGetKernel ppp | hipLibraryGetKernelCount pp | hipKernelGetFunction pp
 hipKernelGetLibrary pp | hipKernelGetName pp | hipKernelGetParamInfo pzpp
@@ -97,10 +100,10 @@ PER_THREAD = tuple(
 _REFUSED = """
 Array3DCreate Array3DGetDescriptor ArrayCreate ArrayDestroy ArrayGetDescriptor ArrayGetInfo
 BindTexture BindTexture2D BindTextureToArray BindTextureToMipmappedArray ConfigureCall
-CreateSurfaceObject CreateTextureObject CtxDisablePeerAccess CtxEnablePeerAccess CtxGetCacheConfig
+CreateSurfaceObject CreateTextureObject CtxGetCacheConfig
 CtxGetSharedMemConfig CtxSetCacheConfig CtxSetSharedMemConfig DestroyExternalMemory
 DestroyExternalSemaphore DestroySurfaceObject DestroyTextureObject DevResourceGenerateDesc
-DevSmResourceSplit DevSmResourceSplitByCount DeviceDisablePeerAccess DeviceEnablePeerAccess
+DevSmResourceSplit DevSmResourceSplitByCount 
 DeviceGetDefaultMemPool DeviceGetDevResource DeviceGetExecutionCtx DeviceGetGraphMemAttribute
 DeviceGetMemPool DeviceGetTexture1DLinearMaxWidth DeviceGraphMemTrim DeviceSetGraphMemAttribute
 DeviceSetMemPool DrvGraphAddMemFreeNode DrvGraphAddMemcpyNode DrvGraphAddMemsetNode
@@ -146,7 +149,7 @@ GraphicsUnregisterResource GreenCtxCreate ImportExternalMemory ImportExternalSem
 IpcCloseMemHandle IpcGetEventHandle IpcGetMemHandle IpcOpenEventHandle IpcOpenMemHandle
 KernelSetAttribute LaunchByPtr LaunchCooperativeKernel LaunchCooperativeKernelMultiDevice
 LaunchCooperativeKernel_spt LaunchKernel LaunchKernelExC LaunchKernel_spt LibraryEnumerateKernels
-LibraryGetGlobal LibraryGetManaged LinkAddData LinkAddFile LinkComplete LinkCreate LinkDestroy
+LibraryGetManaged LinkAddData LinkAddFile LinkComplete LinkCreate LinkDestroy
 Malloc3D Malloc3DArray MallocArray MallocFromPoolAsync MallocMipmappedArray MemAddressFree
 MemAddressReserve MemAdvise_v2 MemCreate MemDiscardAndPrefetchBatchAsync MemDiscardBatchAsync
 MemExportToShareableHandle MemGetAccess MemGetAllocationGranularity
@@ -165,7 +168,7 @@ MemcpyFromSymbol_spt MemcpyHtoA MemcpyHtoAAsync MemcpyParam2D MemcpyParam2DAsync
 MemcpyToSymbol MemcpyToSymbolAsync MemcpyToSymbolAsync_spt MemcpyToSymbol_spt Memset3D
 Memset3DAsync Memset3DAsync_spt Memset3D_spt MemsetD2D16 MemsetD2D16Async MemsetD2D32
 MemsetD2D32Async MemsetD2D8 MemsetD2D8Async MipmappedArrayCreate MipmappedArrayDestroy
-MipmappedArrayGetLevel MipmappedArrayGetMemoryRequirements ModuleGetGlobal ModuleGetTexRef
+MipmappedArrayGetLevel MipmappedArrayGetMemoryRequirements ModuleGetTexRef
 ModuleLaunchCooperativeKernel ModuleLaunchCooperativeKernelMultiDevice
 OccupancyAvailableDynamicSMemPerBlock OccupancyMaxActiveBlocksPerMultiprocessor
 OccupancyMaxActiveBlocksPerMultiprocessorWithFlags OccupancyMaxActiveClusters

@@ -123,7 +123,7 @@ def test_what_is_missing_is_not_supported():
         ("hipGraphCreate", lambda: hip.hipGraphCreate(0)),
         ("hipMallocArray", lambda: hip.hipMallocArray(hip.hipChannelFormatDesc(), 4, 4, 0)),
         ("hipDeviceGetDefaultMemPool", lambda: hip.hipDeviceGetDefaultMemPool(0)),
-        ("hipModuleGetGlobal", lambda: hip.hipModuleGetGlobal(None, b"x")),
+        ("hipModuleGetTexRef", lambda: hip.hipModuleGetTexRef(None, b"x")),
     ):
         said = refused(call(), "NotSupported")
         assert said == f"{name}: hipErrorNotSupported: not part of the HIP stand-in"

@@ -57,6 +57,17 @@ def test_settings_arrive():
     assert done.stdout.split() == [str(3 << 29), "1000"]
 
 
+@pytest.mark.parametrize("option", ["--devices", "--arch"])
+def test_several_devices(option):
+    script = (
+        "from hip import hip; "
+        "print([hip.hipGetDeviceProperties(i)[1].gcnArchName[:6] for i in range(2)], "
+        "hip.hipGetDeviceCount()[1])"
+    )
+    done = run(ROCKE, "hip-env", option, "gfx950,gfx942", "--", "python", "-c", script)
+    assert (done.stdout, done.stderr) == ("['gfx950', 'gfx942'] 2\n", "")
+
+
 def test_the_exit_code_is_the_programs():
     done = run(ROCKE, "hip-env", "--", "python", "-c", "import sys; sys.exit(7)")
     assert done.returncode == 7
@@ -75,6 +86,7 @@ def test_another_sitecustomize_still_runs(tmp_path):
     [
         (("--arch", "gfx1100"), "unknown target 'gfx1100': expected one of gfx90a, gfx942, gfx950"),
         (("--arch", "gfx942:fast+"), "'fast+', expected sramecc+ or sramecc-"),
+        (("--devices", "gfx942,gfx1100"), "unknown target 'gfx1100'"),
         (("--memory", "many"), "--memory is 'many', expected a size such as 16G or 512M"),
         (("--", "no-such-program"), "no-such-program: No such file or directory"),
     ],

@@ -78,7 +78,7 @@ def test_rows():
     assert edge[12] == 0xEE
     said = refused(
         hip.hipMemcpy2D(memory, pitch, given, 12, 13, 5, KIND.hipMemcpyHostToDevice),
-        "InvalidValue",
+        "InvalidPitchValue",
     )
     assert "source pitch 12 is less than the width 13" in said
     refused(hip.hipMemset2D(memory, pitch, 0, pitch, 6), "InvalidValue")
