@@ -38,7 +38,7 @@ def test_a_gpu_that_is_not_there_is_refused(no_gpu):
         rocke.open_device("hip")
 
 
-@pytest.mark.parametrize("name", ["gfx942", "cuda", "emulated:", "", 5, "hip:x"])
+@pytest.mark.parametrize("name", ["gfx942", "cuda", "emulated:", "", 5, "hip:x", "hip:", "hip:²"])
 def test_other_names_are_refused_with_those_there_are(name):
     with pytest.raises(DeviceError, match=r"expected .*hip or hip:INDEX"):
         rocke.open_device(name)

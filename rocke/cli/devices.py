@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from rocke.cli.errors import UserError
@@ -34,7 +35,7 @@ def open_device(
         except HipUnavailable:
             return _emulated(arch)
         return device if arch in (None, device.arch) else _emulated(arch)
-    if name.split(":")[0] != "hip":
+    if not re.fullmatch(r"hip(:[0-9]+)?", name):
         raise UserError(f"unknown device {name!r}: expected {', '.join(DEVICES)} or hip:INDEX")
     device = open_gpu(name)
     if arch not in (None, device.arch):

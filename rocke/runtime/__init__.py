@@ -1,5 +1,7 @@
 """Devices, argument packing and the launcher: everything between a code object and its results."""
 
+import re
+
 from rocke.runtime.device import Buffer, Device, DeviceError, KernelFault, LoadedKernel
 from rocke.runtime.launcher import Launcher
 from rocke.runtime.packing import ArgumentError
@@ -24,10 +26,10 @@ def open_device(name: str = "hip") -> Device:
     """
     from rocke.runtime.hip_device import HipDevice
 
-    kind, _, index = name.partition(":")
-    if kind != "hip" or not (index.isdigit() or index == ""):
+    matched = re.fullmatch(r"hip(?::([0-9]+))?", name) if isinstance(name, str) else None
+    if matched is None:
         raise DeviceError(
             f"device {name!r}: expected hip or hip:INDEX (for example hip:1); "
             "rocke.open_device('emulated') opens the emulated device"
         )
-    return HipDevice(int(index or 0))
+    return HipDevice(int(matched[1] or 0))
