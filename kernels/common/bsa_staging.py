@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocke.core.ir import I8, I32, I64, IRBuilder, Value, VectorType, vec
+from rocke.core.ir import I8, I32, I64, IRBuilder, PtrType, Value, VectorType, vec
 
 from .bsa_layout import SLOT, WAVE_SIZE, TileLayout
 from .bsa_shape import Place, Shape
@@ -87,38 +87,65 @@ class Staging(ABC):
     def fetch_values(self, carried: Sequence[Value], step: Step) -> list[Value]:
         """The same for V; gives the rest."""
 
-    def source(self, rows: Rows, step: Step) -> Value:
-        """A descriptor of a step's rows that ends with the last real one; empty if not wanted."""
+    def source(self, rows: Rows, step: Step, lead: int = 0) -> Value:
+        """A descriptor of a step's rows that ends with the last real one; empty if not wanted.
+
+        It begins ``lead`` elements before the first row.
+        """
         b, tile_k = self.b, self.shape.settings.tile_k
         # An unsigned product of 32-bit factors: two scalar instructions.
         stride = b.mul(rows.stride, tile_k * self.shape.elem.bytes)
         first = b.mul(b.zext(step.number, I64), b.zext(stride, I64))
         count = b.const_i32(tile_k) if step.valid is None else step.valid
-        span = b.add(b.mul(b.sub(count, 1), rows.stride), self.shape.spec.head_size)
+        span = b.add(b.mul(b.sub(count, 1), rows.stride), self.shape.spec.head_size + lead)
         size = b.land(b.mul(span, self.shape.elem.bytes), step.wanted)
-        start = b.ptr_cast(b.ptr_add(b.ptr_cast(rows.base, I8), first), self.shape.elem)
+        base = earlier(b, rows.base, lead) if lead else rows.base
+        start = b.ptr_cast(b.ptr_add(b.ptr_cast(base, I8), first), self.shape.elem)
         return b.buffer_rsrc(start, size)
 
-    def piece_offsets(self, rows: Rows) -> list[Value]:
-        """For each piece of a tile that this wave moves, the lane's offset in the source.
+    def piece_offset(self, rows: Rows, piece: Value) -> Value:
+        """Where the lane's 16 bytes of a piece of the tile come from, in elements of the rows."""
+        b = self.b
+        row, slot = self.layout(rows).emit_source(b, piece, self.place.lane)
+        return b.add(b.mul(row, rows.stride), b.mul(slot, SLOT))
 
-        Piece ``i`` of the wave is piece ``i * waves_q + row_wave`` of the tile.
-        """
-        b, layout, waves = self.b, self.layout(rows), self.shape.settings.waves_q
-        offsets = []
-        for i in range(-(-layout.pieces // waves)):
-            piece = b.add(self.place.row_wave, i * waves)
-            row, slot = layout.emit_source(b, piece, self.place.lane)
-            offsets.append(b.add(b.mul(row, rows.stride), b.mul(slot, SLOT)))
-        return offsets
+
+MOST_IMMEDIATE = 4095
+"""Bytes by which an instruction's immediate can move a copy's two addresses."""
 
 
 class DirectStaging(Staging):
-    """Two buffers, filled by copies of 16 bytes a lane. Carries the current buffer's offset."""
+    """Two buffers, filled by copies of 16 bytes a lane. Carries the current buffer's offset.
+
+    A wave copies neighbouring pieces. A few of them share one LDS address in M0, an immediate
+    takes them apart. It moves the source as well, so those offsets are less by it, and the
+    descriptor begins so much earlier that none is negative.
+    """
 
     def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
         super().__init__(b, shape, place, keys, values)
-        self.offsets = {rows: self.piece_offsets(rows) for rows in (keys, values)}
+        self.offsets = {rows: self._offsets(rows) for rows in (keys, values)}
+
+    def _offsets(self, rows: Rows) -> list[Value]:
+        """For each piece that this wave copies, the lane's offset from the descriptor's begin."""
+        b, share, lead = self.b, self._share(rows), self._lead(rows)
+        first = b.mul(self.place.row_wave, share)
+        offsets = (self.piece_offset(rows, b.add(first, i)) for i in range(share))
+        return [b.add(at, lead - self._immediate(rows, i)) for i, at in enumerate(offsets)]
+
+    def _share(self, rows: Rows) -> int:
+        """Pieces of a tile that a wave copies."""
+        return -(-self.layout(rows).pieces // self.shape.settings.waves_q)
+
+    def _immediate(self, rows: Rows, i: int) -> int:
+        """Of the wave's piece ``i``, in elements."""
+        size = self.layout(rows).piece_elements
+        together = 1 + MOST_IMMEDIATE // (size * self.shape.elem.bytes)
+        return i % together * size
+
+    def _lead(self, rows: Rows) -> int:
+        """The greatest immediate."""
+        return max(self._immediate(rows, i) for i in range(self._share(rows)))
 
     def begin(self, step: Step, buffer: Value) -> list[Value]:
         """See :meth:`Staging.begin`."""
@@ -147,14 +174,15 @@ class DirectStaging(Staging):
         return []
 
     def _copy(self, rows: Rows, step: Step, buffer: Value) -> None:
-        b, waves, size = self.b, self.shape.settings.waves_q, self.layout(rows).piece_elements
+        b, share, size = self.b, self._share(rows), self.layout(rows).piece_elements
         tiles = self.tiles(b.add(self.base, buffer))
         tile = tiles.keys if rows is self.keys else tiles.values
-        own = b.add(tile, b.mul(self.place.row_wave, size))
-        descriptor = self.source(rows, step)
+        own = b.add(tile, b.mul(self.place.row_wave, share * size))
+        descriptor = self.source(rows, step, self._lead(rows))
         for i, offset in enumerate(self.offsets[rows]):
-            at = b.add(own, i * waves * size)
-            b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16)
+            both = self._immediate(rows, i)
+            at = b.add(own, i * size - both)
+            b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16, immediate=both)
 
 
 class RegisterStaging(Staging):
@@ -167,7 +195,11 @@ class RegisterStaging(Staging):
 
     def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
         super().__init__(b, shape, place, keys, values)
-        self.key_offsets = self.piece_offsets(keys)
+        waves = shape.settings.waves_q
+        self.key_offsets = [
+            self.piece_offset(keys, b.add(place.row_wave, i * waves))
+            for i in range(-(-shape.keys.pieces // waves))
+        ]
         for self.quads, self.width in ((2, SLOT), (1, SLOT), (1, SLOT // 2)):
             self.units = shape.settings.tile_k * shape.spec.head_size
             self.units //= 4 * self.quads * self.width
@@ -270,6 +302,17 @@ class RegisterStaging(Staging):
         last = b.add(b.mul(pair, groups), b.lshr(group, 1))
         last_half = b.mul(b.land(group, 1), SLOT // 2)
         return b.select(alone, last, shared), b.select(alone, last_half, half)
+
+
+def earlier(b: IRBuilder, pointer: Value, elements: int) -> Value:
+    """The address ``elements`` before a pointer, of no array: so not as pointer arithmetic, which
+    must stay within one. Besides, LLVM would move a pointer's constant offset into the loop.
+    """
+    type_ = pointer.type
+    assert isinstance(type_, PtrType)
+    number = b._op("llvm.ptrtoint", [pointer], [I64]).result
+    moved = b.sub(number, elements * type_.elem.bytes)
+    return b._op("llvm.inttoptr", [moved], [type_]).result
 
 
 def transposed(b: IRBuilder, rows: Sequence[Value]) -> list[Value]:

@@ -22,6 +22,8 @@ _COPY_TARGETS: dict[int, tuple[str, ...]] = {
     16: ("gfx950",),
 }
 """Bytes a lane of a direct-to-LDS copy -> targets that have it."""
+_MOST_IMMEDIATE = 4095
+"""Bytes: the immediate of a buffer instruction has 12 bits."""
 
 Index = Operand | Sequence[Operand]
 _NO_SYMBOL = re.compile(r"[^A-Za-z0-9_.$]")
@@ -233,21 +235,25 @@ class Lds(GlobalMemory):
         *,
         nbytes: int = 4,
         soffset: Operand = 0,
+        immediate: int = 0,
     ) -> None:
         """Copies ``nbytes`` a lane from a buffer straight into LDS, without registers.
 
         Lane l reads at its own ``offset + soffset`` (elements) and writes at the wave-uniform
         ``array[index]`` + l * nbytes: lane after lane without gaps. ``array`` is an LDS array or
-        pointer. 4 bytes on every target, 12 and 16 on gfx950. Complete after a wait on vmcnt. Emits
-        ``rocdl.raw.ptr.buffer.load.lds``.
+        pointer. ``immediate`` (elements, 0 to 4095 bytes) moves both addresses: copies that differ
+        by it share the register M0. 4 bytes on every target, 12 and 16 on gfx950. Complete after a
+        wait on vmcnt. Emits ``rocdl.raw.ptr.buffer.load.lds``.
         """
         op = "buffer_load_lds"
         elem = self._buffer(op, rsrc)
         size = self._copy_size(op, nbytes)
         where = self._lds_address(op, array, index)
         voffset, uniform = self._bytes(op, elem, offset), self._bytes(op, elem, soffset)
-        zero = self._operand(op, 0)
-        operands = (rsrc, where, size, voffset, uniform, zero, zero)
+        if not isinstance(immediate, int) or not 0 <= immediate * elem.bytes <= _MOST_IMMEDIATE:
+            self._fail(op, f"expected an immediate of 0 to 4095 bytes, got {immediate!r} elements")
+        both = self._operand(op, immediate * elem.bytes)
+        operands = (rsrc, where, size, voffset, uniform, both, self._operand(op, 0))
         self._emit(op, "rocdl.raw.ptr.buffer.load.lds", operands, (), self._copy_scope())
 
     def global_load_lds(

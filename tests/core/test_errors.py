@@ -114,6 +114,10 @@ BAD = {
         *(lambda b, p: b.buffer_load_lds(b.buffer_rsrc(p.h, 4), 0, p.lds, [0, 0], nbytes=8),),
         *("buffer_load_lds", "4, 12 or 16", "8"),
     ),
+    "copy immediate": (
+        lambda b, p: b.buffer_load_lds(b.buffer_rsrc(p.h, 4), 0, p.lds, [0, 0], immediate=2048),
+        *("buffer_load_lds", "0 to 4095 bytes", "2048 elements"),
+    ),
     "transposed element": (
         *(lambda b, p: b.ds_read_tr8_b64(p.lds, 0, 0), "ds_read_tr8_b64"),
         *("8-bit", "lds<f16, 4x8>"),

@@ -422,6 +422,24 @@ def test_direct_copies_write_lane_after_lane(arch, nbytes):
     np.testing.assert_array_equal(o.reshape(64, words), x.reshape(64, words)[::-1])
 
 
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+def test_the_immediate_of_a_direct_copy_moves_both_addresses(arch):
+    def body(b: IRBuilder, p: SimpleNamespace) -> None:
+        tid = b.thread_id_x()
+        array = b.smem_alloc(F32, [128])
+        source = b.buffer_rsrc(p.x, 100 * 4)
+        for immediate in (0, 64):
+            b.buffer_load_lds(source, tid, array, 0, immediate=immediate)
+        b.sync()
+        for at in (tid, b.add(tid, 64)):
+            b.global_store(p.o, at, b.smem_load(array, at))
+
+    x = np.arange(1, 129).astype(np.float32)
+    o = run(arch, body, x=x, o=np.zeros_like(x)).o
+    # The descriptor's bound counts the immediate.
+    np.testing.assert_array_equal(o, np.where(np.arange(128) < 100, x, 0))
+
+
 def test_transposed_reads_gather_four_lanes_groups():
     def body(b: IRBuilder, p: SimpleNamespace) -> None:
         tid = b.thread_id_x()

@@ -52,6 +52,8 @@ def counted(spec: BlockSparseAttentionSpec, arch: str, blocks: int) -> Counters:
     given = random_problem(spec, rng, heads=1, seqlen_q=spec.block_q, seqlen_k=keys, density=1.0)
     given.pattern[...] = True
     given.k[...] = given.k[:, :, :1]
+    if given.sizes is not None:
+        given.sizes[...] = spec.block_k
     given.lists = listed(list(range(blocks)))
     counters = launch(spec, arch, arguments(spec, given, rng), counters="full").counters
     assert counters is not None
@@ -83,6 +85,36 @@ def test_instructions_of_a_full_tile(arch, dtype, block):
     cost = per_tile(tuned(128, block, dtype), arch)
     assert cost.instructions <= BUDGET[arch, dtype]
     assert cost.matrix == (32 if arch == "gfx950" else 64)
+
+
+def within_budget(arch: str, dtype: str, **features: object) -> None:
+    cost = per_tile(with_options(tuned(128, 64, dtype), **features), arch)
+    assert cost.instructions <= BUDGET[arch, dtype]
+    assert cost.matrix == (32 if arch == "gfx950" else 64)
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("pattern", ["list", "bitmap"])
+def test_full_tiles_cost_no_more_with_every_feature(arch, dtype, pattern):
+    """Windows and valid sizes cost the partial tiles alone; LSE has room in the budget."""
+    features = {"mask_mode": "band", "variable_blocks": True, "need_lse": True}
+    within_budget(arch, dtype, pattern=pattern, row_order=True, **features)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("pattern", ["list", "bitmap"])
+@pytest.mark.parametrize("mask_mode", ["none", "band"])
+@pytest.mark.parametrize("variable_blocks", [False, True])
+@pytest.mark.parametrize("need_lse", [False, True])
+def test_full_tiles_cost_no_more_with_any_features(
+    arch, dtype, pattern, mask_mode, variable_blocks, need_lse
+):
+    features = {"mask_mode": mask_mode, "variable_blocks": variable_blocks, "need_lse": need_lse}
+    within_budget(arch, dtype, pattern=pattern, **features)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
