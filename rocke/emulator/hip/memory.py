@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -57,6 +58,9 @@ DEVICE_SOURCE = {
 }
 
 
+_FREED_BYTES, _FREED_COUNT = 64 << 20, 256
+
+
 @dataclass(frozen=True, eq=False)
 class Allocation:
     """Memory of ``gpu``, or of the host, at ``buffer``.
@@ -93,6 +97,8 @@ class HipMemory:
         self._lock = threading.Lock()
         self._starts: list[int] = []
         self._live: dict[int, Allocation] = {}
+        self._freed: deque[Allocation] = deque()
+        self._freed_bytes = 0
 
     def allocate(self, gpu: Gpu, nbytes: int, kind: MemoryKind, flags: int = 0) -> int:
         """New memory and its address; 0 for no bytes."""
@@ -201,10 +207,10 @@ class HipMemory:
             raise HipFailure(HipCode.INVALID_VALUE, f"{what} is a null pointer")
         found = self.find(address)
         if found is None:
-            if device:
-                raise HipFailure(
-                    HipCode.INVALID_VALUE, f"{what} {address:#x} is no memory of the device"
-                )
+            freed = self._was_freed(address)
+            if device or freed:
+                told = "memory that was freed" if freed else "no memory of the device"
+                raise HipFailure(HipCode.INVALID_VALUE, f"{what} {address:#x} is {told}")
             return None
         room = found.address + found.nbytes - address
         if nbytes > room:
@@ -254,6 +260,18 @@ class HipMemory:
         del self._starts[bisect.bisect_left(self._starts, allocation.address)]
         if allocation.origin is Origin.ALLOCATED:
             self._count(allocation.gpu, allocation.kind, -allocation.nbytes)
+            self._keep_freed(allocation)
+
+    def _keep_freed(self, allocation: Allocation) -> None:
+        """Hold freed memory for a while: its addresses are used for nothing else meanwhile."""
+        self._freed.append(allocation)
+        self._freed_bytes += allocation.nbytes
+        while self._freed_bytes > _FREED_BYTES or len(self._freed) > _FREED_COUNT:
+            self._freed_bytes -= self._freed.popleft().nbytes
+
+    def _was_freed(self, address: int) -> bool:
+        with self._lock:
+            return any(0 <= address - a.address < a.nbytes for a in self._freed)
 
     def _count(self, gpu: Gpu, kind: MemoryKind, nbytes: int) -> None:
         if kind is MemoryKind.HOST:

@@ -125,7 +125,7 @@ class ModuleCalls:
 
     def hipFuncSetAttribute(self, function: int, number: int, value: int) -> None:
         """All LDS can be used without asking, as on every AMD GPU."""
-        found = self.m.function(function)
+        found = self._configured(function)
         if number not in _SETTABLE:
             raise HipFailure(HipCode.INVALID_VALUE, f"function attribute {number} cannot be set")
         left = _attribute(found, _MAX_DYNAMIC_LDS)
@@ -137,7 +137,7 @@ class ModuleCalls:
 
     def hipFuncSetCacheConfig(self, function: int, config: int) -> None:
         """A hint without effect, as on every AMD GPU."""
-        self.m.function(function)
+        self._configured(function)
 
     hipFuncSetSharedMemConfig = hipFuncSetCacheConfig
 
@@ -192,6 +192,11 @@ class ModuleCalls:
     ) -> None:
         """The same; the flags make no difference."""
         self.hipModuleOccupancyMaxPotentialBlockSize(grid, block, function, lds, limit)
+
+    def _configured(self, function: int) -> Function:
+        if not function:
+            raise HipFailure(HipCode.INVALID_DEVICE_FUNCTION, "the function is a null pointer")
+        return self.m.function(function)
 
 
 def _attribute(function: Function, number: int) -> int:

@@ -191,3 +191,24 @@ UserObjectRelease UserObjectRetain WaitExternalSemaphoresAsync
 
 UNSUPPORTED: tuple[str, ...] = tuple(f"hip{name}" for name in _REFUSED.split())
 """Functions that only return ``hipErrorNotSupported``."""
+
+_INSTEAD = (
+    (("Graph", "Capture", "UserObject"), "graphs are not: issue the work on a stream"),
+    (("Symbol",), "host variables are not: hipModuleGetGlobal gives those of a module"),
+    (("Pool",), "memory pools are not: hipMallocAsync allocates without one"),
+    (("ModuleLaunchCooperative",), "cooperative launches are not"),
+    (("LaunchCooperative",), "cooperative launches are not"),
+    (("Occupancy",), "host functions are not: hipModuleOccupancy... takes kernels of a module"),
+    (("FuncGetAttributes",), "host functions are not: hipFuncGetAttribute takes a kernel"),
+    (("Launch", "ConfigureCall"), "host functions are not: hipModuleLaunchKernel takes a kernel"),
+    (("Array", "Tex", "Surface", "Mipmap"), "arrays, textures and surfaces are not"),
+    (("3D",), "three dimensions are not: copy and fill slices"),
+    (("Ipc", "External", "Graphics"), "memory of other processes and interfaces is not"),
+)
+"""Parts of names -> what belongs to the stand-in instead; the first that matches counts."""
+
+
+def refusal(name: str) -> str:
+    """Why an unsupported function fails, and what to call instead where there is something."""
+    told = next((text for parts, text in _INSTEAD if any(part in name for part in parts)), None)
+    return "not part of the HIP stand-in" + (f" ({told})" if told else "")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rocke.emulator.hip.errors import HipCode, HipFailure, error_name
 from rocke.emulator.hip.library import SONAME, TABLE, ensure_library, prototype, slots
-from rocke.emulator.hip.signatures import RETURNS_POINTER, SIGNATURES, UNSUPPORTED
+from rocke.emulator.hip.signatures import RETURNS_POINTER, SIGNATURES, UNSUPPORTED, refusal
 from rocke.runtime.device import DeviceError, KernelFault
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _open(settings: Settings) -> tuple[Session, dict[str, Callable[..., int | No
 
 
 def _unsupported(number: int) -> int | None:
-    raise HipFailure(HipCode.NOT_SUPPORTED, "not part of the HIP stand-in")
+    raise HipFailure(HipCode.NOT_SUPPORTED, refusal(UNSUPPORTED[number]))
 
 
 def other_library(own: Path) -> str | None:

@@ -2,8 +2,10 @@
 
 import ctypes
 import signal
+import sys
 import threading
 
+import pytest
 from hip import hip
 
 from rocke.arch import target as arch_target
@@ -119,14 +121,29 @@ def test_error_texts():
 
 @on_emulated_gpu()
 def test_what_is_missing_is_not_supported():
-    for name, call in (
-        ("hipGraphCreate", lambda: hip.hipGraphCreate(0)),
-        ("hipMallocArray", lambda: hip.hipMallocArray(hip.hipChannelFormatDesc(), 4, 4, 0)),
-        ("hipDeviceGetDefaultMemPool", lambda: hip.hipDeviceGetDefaultMemPool(0)),
-        ("hipModuleGetTexRef", lambda: hip.hipModuleGetTexRef(None, b"x")),
+    one = hip.dim3(1, 1, 1)
+    for name, instead, call in (
+        ("hipGraphCreate", "on a stream", lambda: hip.hipGraphCreate(0)),
+        ("hipStreamEndCapture", "on a stream", lambda: hip.hipStreamEndCapture(None)),
+        ("hipMallocArray", "", lambda: hip.hipMallocArray(hip.hipChannelFormatDesc(), 4, 4, 0)),
+        ("hipDeviceGetDefaultMemPool", "hipMallocAsync", lambda: hip.hipDeviceGetDefaultMemPool(0)),
+        ("hipModuleGetTexRef", "textures", lambda: hip.hipModuleGetTexRef(None, b"x")),
+        ("hipGetSymbolAddress", "hipModuleGetGlobal", lambda: hip.hipGetSymbolAddress(b"x")),
+        (
+            "hipLaunchKernel",
+            "hipModuleLaunchKernel",
+            lambda: hip.hipLaunchKernel(b"x", one, one, None, 0, None),
+        ),
+        (
+            "hipOccupancyMaxActiveBlocksPerMultiprocessor",
+            "hipModuleOccupancy",
+            lambda: hip.hipOccupancyMaxActiveBlocksPerMultiprocessor(b"x", 64, 0),
+        ),
+        ("hipFuncGetAttributes", "hipFuncGetAttribute ", lambda: hip.hipFuncGetAttributes(b"x")),
     ):
         said = refused(call(), "NotSupported")
-        assert said == f"{name}: hipErrorNotSupported: not part of the HIP stand-in"
+        assert said.startswith(f"{name}: hipErrorNotSupported: not part of the HIP stand-in")
+        assert instead in said
     assert hip.hipApiName(3)[1] is None
 
 
@@ -206,3 +223,23 @@ def raising(error):
         raise error
 
     return call
+
+
+@on_emulated_gpu()
+def test_a_missing_function_is_told_on_stderr_once():
+    for _ in range(2):
+        refused(hip.hipGraphCreate(0), "NotSupported")
+        refused(hip.hipDeviceSetMemPool(0, None), "NotSupported")
+    said = sys.stderr.getvalue().splitlines()
+    assert [line.split(": ")[:3] for line in said] == [
+        ["rocke", "hipGraphCreate", "hipErrorNotSupported"],
+        ["rocke", "hipDeviceSetMemPool", "hipErrorNotSupported"],
+    ]
+
+
+@on_emulated_gpu()
+def test_the_compiler_of_hip_is_reported_as_absent():
+    from hip import hiprtc
+
+    with pytest.raises(RuntimeError, match="libhiprtc"):
+        hiprtc.hiprtcVersion()
