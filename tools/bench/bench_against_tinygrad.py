@@ -3,8 +3,10 @@
     python tools/bench/bench_against_tinygrad.py TINYGRAD [--arch gfx950] [--kernel valu matrix]
 
 TINYGRAD is a checkout of tinygrad's repository whose ``test/mockgpu/amd/emu.py`` knows CDNA and has
-``run_asm(lib, lib_sz, gx, gy, gz, lx, ly, lz, args_ptr, rsrc2, scratch_size, arch, user_data)``; the
-packages on PyPI do not contain that folder. Both emulators run the same code objects: a loop of
+``run_asm(lib, lib_sz, gx, gy, gz, lx, ly, lz, args_ptr, rsrc2, scratch_size, arch, user_data)``.
+The packages on PyPI do not contain that folder.
+
+Both emulators run the same code objects: a loop of
 vector instructions, and a product through 32x32 matrix instructions. Each gets a size that keeps it
 busy, so rates are compared, in wave instructions a second of CPU time on one thread; the number of
 instructions is the emulated device's. A launch comes first that does not count, in which both

@@ -75,9 +75,9 @@ def gemm(arch: str, dtype: str) -> KernelDef:
             [b.global_load_vN(x, b.add(at, i), element, SPAN, align=2 * SPAN) for at in starts]
             for x, starts in ((a, rows), (bt, columns))
         )
-        for first in range(0, SPAN, per_lane):
+        for begin in range(0, SPAN, per_lane):
             now_left, now_right = (
-                [b.vec_slice(v, first, per_lane) for v in side] for side in (left, right)
+                [b.vec_slice(v, begin, per_lane) for v in side] for side in (left, right)
             )
             sums = [b.mma(op, now_left[j // 2], now_right[j % 2], sums[j]) for j in range(4)]
         b.scf_yield(*sums)
@@ -172,10 +172,11 @@ def builder_gemm(arch: str, dtype: str, threads: list[int], padding: int) -> Non
         for work in (1, 2, 4, 8):
             k = 512 * work
             a, bt = (padded(x, k, padding, rng, numpy_type) for x in (m, n))
-            arrays = {"A": a.base, "B": bt.base, "C": np.full((m, n), np.nan, np.float32)}
-            t = measure(lambda: launch(**arrays, n=n, k=k, stride=k + padding))  # noqa: B023
+            c = np.full((m, n), np.nan, np.float32)
+            arguments = {"A": a.base, "B": bt.base, "C": c, "n": n, "k": k, "stride": k + padding}
+            t = measure(lambda: launch(**arguments))  # noqa: B023
             expected = a.astype(np.float32) @ bt.astype(np.float32).T
-            if not np.allclose(arrays["C"], expected, atol=1e-3 * k**0.5):
+            if not np.allclose(c, expected, atol=1e-3 * k**0.5):
                 raise SystemExit(f"{arch} {dtype} K {k}: wrong result")
             all_times[count, work] = t
             flops, instructions = device.counters.matrix_operations, device.counters.instructions
