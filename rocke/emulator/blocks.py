@@ -14,6 +14,7 @@ from enum import Enum
 from rocke.emulator.decoder import CodeReader
 from rocke.emulator.instruction import Instruction, Operand, OperandKind
 from rocke.emulator.semantics import FloatMode, UnknownInstruction, lower
+from rocke.emulator.semantics.alu_special import chooses_mode, mode_choices
 
 NO_OPERATIONS = frozenset(
     {
@@ -50,6 +51,8 @@ class Exit(Enum):
     END = "end"
     JUMP = "jump"
     """To an address in a register."""
+    MODE = "mode"
+    """The last instruction sets a field of the mode to a register; goes to ``targets[value]``."""
     TRAP = "trap"
     UNKNOWN = "unknown"
     """The last instruction is not understood: executing it is a fault."""
@@ -131,7 +134,15 @@ class _Walker:
             if exit_ is not None:
                 targets = self._targets(inst, exit_, (after, mode))
                 return Block(start, key[1], tuple(found), exit_, targets)
-            if inst.mnemonic.startswith(("s_setreg", "s_set_gpr_idx")):
+            if chooses_mode(inst):
+                try:
+                    modes = mode_choices(inst, mode)
+                except UnknownInstruction:
+                    return Block(start, key[1], tuple(found), Exit.UNKNOWN)
+                return Block(
+                    start, key[1], tuple(found), Exit.MODE, tuple((after, m) for m in modes)
+                )
+            if inst.mnemonic.startswith(_MODE_CHANGES):
                 try:
                     mode = lower(inst, self.arch, True, mode).mode or mode
                 except UnknownInstruction:

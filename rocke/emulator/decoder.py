@@ -139,6 +139,10 @@ def decode_line(line: Line, word: int) -> Instruction:
             parsed.append(Operand(OperandKind.TEXT, value=simm16, text=token))
         else:
             parsed.append(_operand(token, line.text))
+    if "lds" in modifiers and mnemonic.startswith(("global_load_", "scratch_load_")):
+        # gfx90a's syntax of what the later targets call global_load_lds_dword.
+        del modifiers["lds"]
+        mnemonic = mnemonic.replace("_load_", "_load_lds_", 1)
     return Instruction(
         line.offset, line.size, mnemonic, encoding, tuple(parsed), modifiers, line.text
     )

@@ -35,9 +35,9 @@ from rocke.emulator.semantics import (
 )
 from rocke.emulator.state import Fault, Status
 
-_CONTROL = CONDITIONS | {"s_branch", "s_barrier", "s_endpgm", "s_endpgm_saved", "s_trap"}
-_CONTROL |= {"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_getpc_b64", "s_memtime"}
-_CONTROL |= {"s_memrealtime", "s_endpgm_ordered_ps_done"}
+CONTROL = CONDITIONS | {"s_branch", "s_barrier", "s_endpgm", "s_endpgm_saved", "s_trap"}
+CONTROL |= {"s_setpc_b64", "s_swappc_b64", "s_call_b64", "s_getpc_b64", "s_memtime"}
+CONTROL |= {"s_memrealtime", "s_endpgm_ordered_ps_done"}
 _EXEC = ScalarReg(EXEC, 64)
 
 
@@ -103,10 +103,11 @@ class _Translator:
         segment: list[tuple[Instruction, Lowered, Lowered]] = []
         done = False
         for inst in block.instructions:
-            if inst.mnemonic in NO_OPERATIONS or inst.mnemonic in _CONTROL:
+            chooses = block.exit is Exit.MODE and inst is block.instructions[-1]
+            if inst.mnemonic in NO_OPERATIONS or inst.mnemonic in CONTROL or chooses:
                 alone = Lowered(() if self.instrument is None else self.instrument(inst))
                 segment.append((inst, alone, alone))
-                if inst.mnemonic in _CONTROL:
+                if inst.mnemonic in CONTROL or chooses:
                     self._segment(segment)
                     segment = []
                     self._control(inst)
@@ -260,13 +261,15 @@ class _Translator:
         if block.exit is Exit.END:
             self.lines.append(f"ret i64 {_result(Status.END)}")
         elif block.exit is Exit.JUMP:
-            self._jump(last)
+            self._jump(last, mode)
         elif block.exit is Exit.BARRIER:
             self.lines.append(f"ret i64 {self._to(block, 0, Status.BARRIER)}")
         elif block.exit is Exit.GO:
             self.lines.append(f"ret i64 {self._to(block, 0)}")
         elif block.exit is Exit.CONDITION and last is not None:
             self._condition(last, block)
+        elif block.exit is Exit.MODE and last is not None:
+            self._choose_mode(last, block)
         elif block.exit is Exit.OUTSIDE:
             address = last.address if last is not None else block.outside
             self._fault(Fault.BAD_JUMP, address, block.outside)
@@ -278,11 +281,33 @@ class _Translator:
     def _to(self, block: Block, which: int, status: Status = Status.NEXT) -> int:
         return _result(status, self.program.index[block.targets[which]])
 
-    def _jump(self, inst: Instruction | None) -> None:
+    def _jump(self, inst: Instruction | None, mode: FloatMode) -> None:
         if inst is not None and scalar_pair(inst.operands[-1]) is None:
             self._unknown(inst, "a jump to something else than a pair of scalar registers")
+        elif inst is not None and mode != self.program.blocks[0].mode:
+            # What a jump reaches was translated for the mode that the kernel starts in.
+            self._unknown(inst, "a call or return in another floating-point mode than the kernel's")
         else:
             self.lines.append(f"ret i64 {_result(Status.JUMP)}")
+
+    def _choose_mode(self, inst: Instruction, block: Block) -> None:
+        """Go on in the code for the mode that the register's value gives."""
+        n = self.count = self.count + 1
+        source = inst.operands[-1]
+        choices = range(len(block.targets))
+        listed = " ".join(f"i32 {value}, label %mode{value}" for value in choices[1:])
+        self.lines += [
+            *self._load("i32", state.sgpr(source.index), f"m{n}"),
+            f"%m{n}v = and i32 %m{n}, {len(block.targets) - 1}",
+            f"switch i32 %m{n}v, label %mode0 [ {listed} ]",
+        ]
+        for value in choices:
+            register = block.targets[value][1].register()
+            self.lines += [
+                f"mode{value}:",
+                *self._store("i32", state.MODE, register, f"m{n}_{value}"),
+                f"ret i64 {self._to(block, value)}",
+            ]
 
     def _condition(self, inst: Instruction, block: Block) -> None:
         what = inst.mnemonic.removeprefix("s_cbranch_")

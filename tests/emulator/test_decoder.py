@@ -181,6 +181,10 @@ CASES = [
         ),
     ),
     (
+        "global_load_dword v0, s[0:1] offset:16 lds",  # as gfx90a writes it
+        ("global_load_lds_dword", "", [reg(VGPR, 0), reg(SGPR, 0, 2)], {"offset": 16}),
+    ),
+    (
         "ds_read2_b64 v[0:3], v4 offset0:1 offset1:255",
         ("ds_read2_b64", "", [reg(VGPR, 0, 4), reg(VGPR, 4)], {"offset0": 1, "offset1": 255}),
     ),

@@ -20,7 +20,9 @@ from rocke.emulator.semantics import WAVE, Helper, HelperCall, Imm, RegPtr, Scal
 from rocke.emulator.semantics.interface import Arg
 from rocke.emulator.semantics.memory_address import Address, GlobalAddress
 from rocke.emulator.semantics.memory_descriptor import BufferAddress
+from rocke.emulator.semantics.memory_direct import copied_bytes
 from rocke.emulator.semantics.memory_flat import FlatAddress
+from rocke.emulator.semantics.memory_format import ELEMENT_BYTES
 from rocke.emulator.semantics.memory_lanes import ADDRESSES, INTS
 from rocke.emulator.semantics.memory_lds import lds_bytes
 from rocke.emulator.semantics.memory_lds_wave import counter_bytes, thread_bytes
@@ -115,6 +117,8 @@ class LdsPlace(Enum):
     """M0[15:0] and the lane (the argument is M0)."""
     COUNTER = "counter"
     """M0[31:16], the same for all lanes (the argument is M0)."""
+    COPY = "copy"
+    """M0[17:0] and the lane, as in direct copies (the argument is M0; a 64-bit offset)."""
 
 
 class LdsKind(Enum):
@@ -138,15 +142,17 @@ def lds_access(
     name = f"check_lds_{place.value}_{kind.value}_{size}"
     if name not in _HELPERS:
         parameters = [("ptr", "addr") if place is LdsPlace.LANES else ("i32", "m0")]
-        parameters.append(("i32", "offset"))
+        parameters.append(("i64" if place is LdsPlace.COPY else "i32", "offset"))
         if kind is LdsKind.EXCHANGE:
             parameters += [("i64", "result"), ("i64", "results")]
         c = _code(name, parameters)
         lanes = c.param("exec")
-        if place is LdsPlace.LANES:
-            bytes_ = lds_bytes(c, "%addr", "%offset")
-        else:
-            bytes_ = (thread_bytes if place is LdsPlace.THREAD else counter_bytes)(c)
+        bytes_ = {
+            LdsPlace.LANES: lambda: lds_bytes(c, "%addr", "%offset"),
+            LdsPlace.THREAD: lambda: thread_bytes(c),
+            LdsPlace.COUNTER: lambda: counter_bytes(c),
+            LdsPlace.COPY: lambda: copied_bytes(c, 1),
+        }[place]()
         defined: Num | int = 0 if kind is LdsKind.READ else _data_defined(c)
         undefined = _lds(c, bytes_, lanes, size, kind is not LdsKind.READ, defined)
         if kind is not LdsKind.WRITE:
@@ -173,6 +179,37 @@ def global_access(
             _report(c, c.param("slot") + 2, lanes & ~_data_defined(c))
         _HELPERS[name] = helper(c.end(), name)
     return HelperCall(_HELPERS[name], (*head, *address.args))
+
+
+def formatted_access(
+    address: BufferAddress, size: int, write: bool, typed: int | None, head: list[Arg]
+) -> HelperCall:
+    """A buffer access with a data format, of at most ``size`` bytes.
+
+    ``typed`` is the format of the instruction, in the place where a descriptor has its own (None:
+    the descriptor's counts). Slots as for :func:`global_access`.
+    """
+    name = f"check_{address.tag}_{'typed' if typed is not None else 'format'}"
+    name += f"_{'write' if write else 'read'}_{size}"
+    if name not in _HELPERS:
+        parameters = [*address.params, *([("i64", "format")] if typed is not None else [])]
+        c = _code(name, parameters)
+        flags = c.param("flags") | (GLOBAL_WRITE if write else GLOBAL_READ)
+        form = c.param("format") if typed is not None else c.get("%resource", 12, 32)
+        element: Num = Num(c, "0") + 0
+        for code, count in ELEMENT_BYTES.items():
+            element = c.select((form >> 15 & 15).equals(code), count, element)
+        lanes: Num = Num(c, "0") + 0
+        for part in (1, 2, 4):
+            rows = -(-size // 4) if part == 4 else 1
+            for row in range(rows):
+                there = element.equals(part) if part < 4 else (element >> 2).above(row)
+                lanes = lanes | _buffer_row(c, address, row, part, flags, there)
+        if write:
+            _report(c, c.param("slot") + 2, lanes & ~_data_defined(c))
+        _HELPERS[name] = helper(c.end(), name)
+    more = [] if typed is None else [Imm(typed, 64)]
+    return HelperCall(_HELPERS[name], (*head, *address.args, *more))
 
 
 def _each_address(c: Code, address: Address, size: int, flags: Num, write: bool) -> Num:
@@ -248,19 +285,25 @@ def _flat(c: Code, address: FlatAddress, lanes: Num, size: int, flags: Num, writ
 
 def _buffer(c: Code, address: BufferAddress, size: int, flags: Num) -> Num:
     """Dword by dword, as the range check goes; nothing for scratch (a swizzled descriptor)."""
-    d = address.descriptor(c)
-    index, offsets = address.lane_index(c, d), address.lane_offset(c)
-    global_ = c.select(d.swizzled, 0, c.param("exec"))
     used: Num = Num(c, "0")
     for row in range(max(1, size // 4)):
-        here = offsets
-        if row:
-            here = c.new(f"add {ADDRESSES} {offsets}, splat (i64 {4 * row})")
-        addresses, good = address.component(c, d, index, here, min(size, 4))
-        lanes = global_ & Num(c, good)
-        _global(c, addresses, lanes, min(size, 4), flags, Num(c, d.base), row)
-        used = used | lanes
+        used = used | _buffer_row(c, address, row, min(size, 4), flags, "true")
     return used
+
+
+def _buffer_row(
+    c: Code, address: BufferAddress, row: int, size: int, flags: Num, there: str
+) -> Num:
+    """A dword (or less) of a buffer access, if ``there`` (i1); the lanes that access it."""
+    d = address.descriptor(c)
+    index, here = address.lane_index(c, d), address.lane_offset(c)
+    if row:
+        here = c.new(f"add {ADDRESSES} {here}, splat (i64 {4 * row})")
+    addresses, good = address.component(c, d, index, here, size)
+    global_ = c.select(d.swizzled, 0, c.select(there, c.param("exec"), 0))
+    lanes = global_ & Num(c, good)
+    _global(c, addresses, lanes, size, flags, Num(c, d.base), row)
+    return lanes
 
 
 def copy_to_lds(rows: int, offset: int, head: list[Arg]) -> HelperCall:
@@ -268,11 +311,6 @@ def copy_to_lds(rows: int, offset: int, head: list[Arg]) -> HelperCall:
     name = f"check_copy_{rows}"
     if name not in _HELPERS:
         c = _code(name, [("i32", "m0"), ("i64", "offset")])
-        step = 4 if rows == 1 else 16
-        lanes = ", ".join(f"i32 {step * lane}" for lane in range(state.LANES))
-        start = c.new(f"and i32 %m0, {(1 << 18) - 1}")
-        start = c.new(f"add i32 {start}, {c.new('trunc i64 %offset to i32')}")
-        bytes_ = c.new(f"add {INTS} {c.splat('i32', start)}, <{lanes}>")
-        _lds(c, bytes_, c.param("exec"), 4 * rows, True, -1)
+        _lds(c, copied_bytes(c, rows), c.param("exec"), 4 * rows, True, -1)
         _HELPERS[name] = helper(c.end(), name)
     return HelperCall(_HELPERS[name], (*head, ScalarReg(M0), Imm(offset & _ALL, 64)))

@@ -69,6 +69,10 @@ class Num:
         """``self < other``, unsigned, an i1."""
         return self._compare("ult", other)
 
+    def above(self, other: Num | int) -> str:
+        """``self > other``, unsigned, an i1."""
+        return self._compare("ugt", other)
+
     def at_most(self, other: Num | int) -> str:
         """``self <= other``, unsigned, an i1."""
         return self._compare("ule", other)

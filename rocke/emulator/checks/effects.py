@@ -263,7 +263,7 @@ def _memory(inst: Instruction) -> Effects:
     name, operands = inst.mnemonic, inst.operands
     if not operands or name.startswith(("buffer_inv", "buffer_wb")):
         return Effects(Kind.OTHER, vm=name.startswith("buffer_wbl2"))
-    to_lds = is_to_lds(inst)
+    to_lds, from_lds = is_to_lds(inst), is_from_lds(inst)
     atomic = "_atomic_" in name
     returns = bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))
     buffer = name.startswith(("buffer_", "tbuffer_"))
@@ -273,15 +273,15 @@ def _memory(inst: Instruction) -> Effects:
         writes = 0 if to_lds else registers(operands[0])
         # The printer leaves out the data operand of a direct copy, or shows the address there.
         sources = operands if to_lds else operands[1:]
-    elif buffer:  # store, atomic: data first
+    elif buffer and not from_lds:  # store, atomic: data first
         data, sources = registers(operands[0]), operands[1:]
         if atomic and returns:
             writes = _half(operands[0]) if "cmpswap" in name else data
-    else:
+    elif not from_lds:
         if atomic and returns:
             writes, sources = registers(operands[0]), operands[1:]
         data, sources = registers(sources[1]), (sources[0], *sources[2:])
-    reads = all_registers(sources) | data | EXEC_BITS | (M0_BIT if to_lds else 0)
+    reads = all_registers(sources) | data | EXEC_BITS | (M0_BIT if to_lds or from_lds else 0)
     flat = name.startswith("flat_")
     return Effects(
         Kind.FLAT if flat else Kind.VMEM,
@@ -298,7 +298,13 @@ def _memory(inst: Instruction) -> Effects:
 
 def is_to_lds(inst: Instruction) -> bool:
     """Whether a load puts its data into LDS instead of registers."""
-    return bool(inst.modifiers.get("lds")) or "_load_lds_" in inst.mnemonic
+    flagged = bool(inst.modifiers.get("lds")) and "_load_" in inst.mnemonic
+    return flagged or "_load_lds_" in inst.mnemonic
+
+
+def is_from_lds(inst: Instruction) -> bool:
+    """Whether a store takes its data from LDS instead of registers."""
+    return inst.mnemonic.startswith("buffer_store_lds_")
 
 
 def _half(operand: Operand) -> int:
@@ -316,7 +322,7 @@ _NO_RESULT = re.compile(
     r"s_(cmp|bitcmp|cbranch|branch|setpc|setreg|set_gpr_idx|sendmsg|trap|sethalt)\w*"
 )
 _NOTHING = re.compile(
-    r"s_(nop|waitcnt\w*|barrier|endpgm\w*|setprio|sleep|icache_inv|dcache\w*|incperflevel"
+    r"s_(nop|waitcnt\w*|barrier|endpgm\w*|setprio|sleep|wakeup|icache_inv|dcache\w*|incperflevel"
     r"|decperflevel|ttracedata|setkill|cbranch_cdbg\w*|code_end)"
 )
 

@@ -49,7 +49,9 @@ class Rule:
 _LANE_SELECT = ("v_readlane_b32", "v_writelane_b32")
 _LANES = ("v_readlane_b32", "v_readfirstlane_b32")
 _MEMORY = (Kind.VMEM, Kind.FLAT, Kind.LDS)
-_READS_M0 = re.compile(r"s_(movrel|sendmsg|ttracedata)|ds_(read|write)_addtid_|ds_gws_")
+_READS_M0 = re.compile(
+    r"s_(movrel|sendmsg|ttracedata)|ds_(read|write)_addtid_|ds_gws_|buffer_store_lds_"
+)
 """What needs one wait state after a scalar instruction wrote M0, besides direct copies."""
 
 
@@ -231,7 +233,7 @@ class Rules:
         def overwritten(i: Instruction, e: Effects) -> int:
             if e.kind not in (Kind.VMEM, Kind.FLAT) or e.data.bit_count() <= 2:
                 return 0
-            buffer = i.mnemonic.startswith("buffer_")
+            buffer = i.mnemonic.startswith(("buffer_", "tbuffer_"))
             if buffer and any(o.kind is OperandKind.SGPR and o.count == 1 for o in i.operands[-1:]):
                 return 0
             return states if e.data & effect.writes else 0

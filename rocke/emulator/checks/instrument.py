@@ -15,7 +15,7 @@ from rocke.emulator.access import Access, Level, access_of
 from rocke.emulator.checks import access_probes, layout, probes
 from rocke.emulator.checks.access_probes import Data, LdsKind, LdsPlace
 from rocke.emulator.checks.definedness import Entry, Registers, registers_of, tracks_exchange
-from rocke.emulator.checks.effects import Effects, Kind, effects, is_to_lds
+from rocke.emulator.checks.effects import Effects, Kind, effects, is_from_lds, is_to_lds
 from rocke.emulator.checks.flow import Flow, StaticFinding
 from rocke.emulator.checks.kinds import Check
 from rocke.emulator.checks.runtime import GLOBAL_SYNC
@@ -25,6 +25,7 @@ from rocke.emulator.semantics.interface import Arg
 from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress, offset_of
 from rocke.emulator.semantics.memory_descriptor import BufferAddress, buffer_operands
 from rocke.emulator.semantics.memory_flat import FlatAddress
+from rocke.emulator.semantics.memory_format import typed_format
 from rocke.emulator.semantics.operands import register_pointer
 from rocke.emulator.state import vgpr
 
@@ -241,7 +242,7 @@ class Instrumentation:
         count = operand.count if self._tracks else 0
         if access.atomic:
             return Data(base + operand.index, count)
-        skip = 2 if inst.mnemonic.endswith("_hi") else 0
+        skip = 2 if inst.mnemonic.endswith(("_hi", "_hi_x")) else 0
         contents = register_pointer(inst, operand).offset
         return Data(base + operand.index, count, contents, skip)
 
@@ -306,12 +307,26 @@ class Instrumentation:
         data = self._data(inst, _stored(inst), access) if access.write else Data()
         argument = self._pointers.get(inst.address, -1)
         head = access_probes.common(slot, GLOBAL_SYNC if sync else 0, data, argument)
-        calls = [
-            access_probes.global_access(address, access.bytes, access.read, access.write, head)
-        ]
+        if access.formatted and isinstance(address, BufferAddress):
+            typed = typed_format(inst) if inst.mnemonic.startswith("tbuffer_") else None
+            call = access_probes.formatted_access(address, access.bytes, access.write, typed, head)
+        else:
+            call = access_probes.global_access(
+                address, access.bytes, access.read, access.write, head
+            )
+        calls = [call]
         if effect.to_lds:
             calls.append(self._copy(inst, slot + access_probes.FLAT_LDS_SLOTS))
+        if is_from_lds(inst):
+            calls.append(self._copy_out(inst))
         return calls
+
+    def _copy_out(self, inst: Instruction) -> HelperCall:
+        """The LDS side of a store from LDS."""
+        undefined = (Check.UNINITIALISED, "stores LDS bytes that were never written")
+        head = access_probes.common(self._slots(inst, [*_COPY[:2], undefined]), 0, Data())
+        tail: list[Arg] = [ScalarReg(M0), Imm(offset_of(inst) & (1 << 64) - 1, 64)]
+        return access_probes.lds_access(4, LdsKind.READ, LdsPlace.COPY, head, tail)
 
     def _copy(self, inst: Instruction, slot: int) -> HelperCall:
         """The LDS side of a direct copy."""
@@ -350,7 +365,7 @@ def _address(inst: Instruction) -> Address:
     operands = list(inst.operands)
     to_lds = is_to_lds(inst)
     if inst.mnemonic.startswith(("buffer_", "tbuffer_")):
-        _, vaddr, resource, soffset = buffer_operands(inst, not to_lds)
+        _, vaddr, resource, soffset = buffer_operands(inst, not (to_lds or is_from_lds(inst)))
         return BufferAddress(inst, vaddr, resource, soffset)
     atomic = "_atomic_" in inst.mnemonic
     returns = bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))

@@ -107,7 +107,7 @@ def _address_registers(inst: Instruction) -> list[int]:
     """The low halves of 64-bit addresses, and the first word of a descriptor."""
     skip = 0
     returns = bool(inst.modifiers.get("sc0") or inst.modifiers.get("glc"))
-    if inst.mnemonic.startswith("buffer_"):
+    if inst.mnemonic.startswith(("buffer_", "tbuffer_")):
         operands = [o for o in inst.operands if o.kind is OperandKind.SGPR and o.count == 4]
     else:
         atomic = "_atomic_" in inst.mnemonic and returns

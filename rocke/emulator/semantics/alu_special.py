@@ -76,30 +76,83 @@ def _getreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
     return Lowered((HelperCall(_GETREG, args),))
 
 
-@lowering("s_setreg_imm32_b32", "s_setreg_b32")
-def _setreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
-    """A change of the floating-point mode to constants; it holds for the code that follows."""
+def _with_field(inst: Instruction, mode: FloatMode, value: int) -> FloatMode:
+    """The mode after ``s_setreg`` wrote ``value``."""
     number, offset, mask = _hwreg(inst, 0)
-    value = inst.operands[1]
     if number != _MODE:
         raise UnknownInstruction(inst, f"hardware register {number} cannot be set")
-    if value.kind is not OperandKind.IMMEDIATE:
-        raise UnknownInstruction(inst, "the mode is set to a value that is not constant")
-    new = (value.value & mask) << offset
+    new = (value & mask) << offset
     if new & ~_FLOAT_BITS:
         raise UnknownInstruction(inst, "trap enables are not supported")
-    register_value = ctx.mode.register() & ~(mask << offset) | new
-    mode = replace(FloatMode.from_register(register_value), vgpr_index=ctx.mode.vgpr_index)
+    register_value = mode.register() & ~(mask << offset) | new
+    return replace(FloatMode.from_register(register_value), vgpr_index=mode.vgpr_index)
+
+
+def chooses_mode(inst: Instruction) -> bool:
+    """Whether the instruction sets the mode to what a register holds."""
+    return inst.mnemonic == "s_setreg_b32" and inst.operands[1].kind is OperandKind.SGPR
+
+
+def mode_choices(inst: Instruction, mode: FloatMode) -> tuple[FloatMode, ...]:
+    """For an instruction that :func:`chooses_mode`, the mode after each value of the field.
+
+    Raises :class:`UnknownInstruction` for fields of more than four bits: code exists for each
+    value.
+    """
+    _, _, mask = _hwreg(inst, 0)
+    if mask > 15:
+        raise UnknownInstruction(inst, "more than 4 bits of the mode are set at once by a register")
+    return tuple(_with_field(inst, mode, value) for value in range(mask + 1))
+
+
+@lowering("s_setreg_imm32_b32", "s_setreg_b32")
+def _setreg(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """A change of the floating-point mode to constants; it holds for the code that follows.
+
+    A value in a register chooses between blocks of code, so it ends a block.
+    """
+    if chooses_mode(inst):
+        mode_choices(inst, ctx.mode)
+    value = inst.operands[1]
+    if value.kind is not OperandKind.IMMEDIATE:
+        raise UnknownInstruction(inst, "the mode is set to a value that is not constant")
+    mode = _with_field(inst, ctx.mode, value.value)
     call = HelperCall(_STORE, (RegPtr(state.MODE), Imm(mode.register())))
     return Lowered((call,), mode=mode)
 
 
-@lowering("v_nop", "v_clrexcp")
+@lowering("v_nop", "v_clrexcp", "ds_nop", "s_wakeup")
 def _nothing(inst: Instruction, ctx: LoweringContext) -> Lowered:
-    """No effect; exception flags are not modelled."""
+    """No effect; exception flags are not modelled, and ``s_sleep`` is over at once."""
     return Lowered(())
 
 
+_MSG_INTERRUPT = 1
+
+
+@lowering("s_sendmsg")
+def _send_message(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """An interrupt makes the host look at memory that the kernel wrote; nobody waits for one here.
+
+    The other messages are for graphics and for the trap handler. [LLVM *Syntax of sendmsg*]
+    """
+    message = inst.operands[0].value & 15
+    if message != _MSG_INTERRUPT:
+        why = f"message {message} is not for compute kernels; MSG_INTERRUPT (1) is"
+        raise UnknownInstruction(inst, why)
+    return Lowered(())
+
+
+@lowering("s_sethalt")
+def _set_halt(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """Clear the halt bit, which is not set."""
+    if inst.operands[0].value & 1:
+        raise UnknownInstruction(inst, "a halted wave never goes on: only a debugger wakes it")
+    return Lowered(())
+
+
+_INDEXED = (1, 8, 9)
+"""The choices of ``s_set_gpr_idx_on`` that are supported: source 0, the result, both."""
 _INDEX_ON = Helper(
     "s_set_gpr_idx_on",
     lambda: (
@@ -120,7 +173,7 @@ def _index_on(inst: Instruction, ctx: LoweringContext) -> Lowered:
     """M0[7:0] = index, M0[15:12] = which operands are indexed."""
     # The decoder gives the low 16 bits of the instruction; the choice is in its source 1 field.
     which = inst.operands[1].value >> 8 & 15
-    if which not in (1, 8, 9):
+    if which not in _INDEXED:
         raise UnknownInstruction(inst, "only source 0 and the result can be indexed")
     args = (
         RegPtr(state.sgpr(M0)),
@@ -150,6 +203,30 @@ def _index_index(inst: Instruction, ctx: LoweringContext) -> Lowered:
     index = scalar_arg(inst, inst.operands[0], U32)
     call = HelperCall(_INDEX_INDEX, (RegPtr(state.sgpr(M0)), ScalarReg(M0), index))
     return Lowered((call,))
+
+
+_INDEX_MODE = Helper(
+    "s_set_gpr_idx_mode",
+    lambda: (
+        "define void @s_set_gpr_idx_mode(ptr %m0, i32 %old, i32 %which) nounwind {\n"
+        "%kept = and i32 %old, -61441\n"
+        "%high = shl i32 %which, 12\n"
+        "%new = or i32 %kept, %high\n"
+        "store i32 %new, ptr %m0, align 4\n"
+        "ret void\n}\n"
+    ),
+)
+
+
+@lowering("s_set_gpr_idx_mode")
+def _index_mode(inst: Instruction, ctx: LoweringContext) -> Lowered:
+    """M0[15:12] = which operands are indexed, where indexing is on; it is not turned on by this."""
+    which = inst.operands[0].value & 15
+    on = ctx.mode.vgpr_index != 0
+    if on and which not in _INDEXED:
+        raise UnknownInstruction(inst, "only source 0 and the result can be indexed")
+    call = HelperCall(_INDEX_MODE, (RegPtr(state.sgpr(M0)), ScalarReg(M0), Imm(which)))
+    return Lowered((call,), mode=replace(ctx.mode, vgpr_index=which) if on else None)
 
 
 @lowering("s_set_gpr_idx_off")

@@ -140,16 +140,19 @@ class BufferAddress(Address):
         return w.new(f"add {ADDRESSES} {index}, {wide}")
 
     def component(
-        self, w: IRWriter, d: _Descriptor, index: str, offsets: str, size: int
+        self, w: IRWriter, d: _Descriptor, index: str, offsets: str, size: int | str
     ) -> tuple[str, str]:
-        """Any kind of descriptor: host addresses, and the lanes (i64) in range."""
+        """Any kind of descriptor: host addresses, and the lanes (i64) in range.
+
+        ``size`` is in bytes, a constant or an i64 value.
+        """
         stride = w.splat("i64", d.stride)
         linear = w.new(f"mul {ADDRESSES} {index}, {stride}")
         linear = w.new(f"add {ADDRESSES} {linear}, {offsets}")
         swizzled = self._swizzle(w, d, index, offsets, stride)
         place = w.new(f"select i1 {d.swizzled}, {ADDRESSES} {swizzled}, {ADDRESSES} {linear}")
         # Structured: index < records and offset + size <= stride. Else: offset + size <= room.
-        less = ("i64", str(size - 1))
+        less = ("i64", str(size - 1) if isinstance(size, int) else w.new(f"sub i64 {size}, 1"))
         bound = w.new(f"select i1 {d.structured}, i64 {d.stride}, i64 {self.room(w, d)}")
         bound = w.call("i64", "llvm.usub.sat.i64", ("i64", bound), less)
         fits = w.new(f"icmp ult {ADDRESSES} {offsets}, {w.splat('i64', bound)}")

@@ -226,8 +226,11 @@ class LaneMemory:
 
         self._chunks(data, type_, delta, array or self.array, body)
 
-    def each_row(self, rows: int, body: Callable[[str], None]) -> None:
-        """Run ``body`` for each row number (an i64 value) in a loop."""
+    def each_row(self, rows: int | str, body: Callable[[str], None]) -> None:
+        """Run ``body`` for each row number (an i64 value) in a loop.
+
+        ``rows`` is at least 1, a constant or an i64 value.
+        """
         if rows == 1:
             body("0")
             return

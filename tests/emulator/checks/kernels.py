@@ -209,3 +209,34 @@ define amdgpu_kernel void @transposed(ptr addrspace(1) %out) #0 {
 }
 attributes #0 = { "amdgpu-flat-work-group-size"="1,64" }
 """
+
+FORMATTED = """
+declare <2 x half> @llvm.amdgcn.raw.buffer.load.format.v2f16(<4 x i32>, i32, i32, i32)
+declare void @llvm.amdgcn.raw.buffer.store.format.v2f16(<2 x half>, <4 x i32>, i32, i32, i32)
+define amdgpu_kernel void @formatted(ptr addrspace(1) %x, ptr addrspace(1) %out, i32 %shift) #0 {
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %g = call i32 @llvm.amdgcn.workgroup.id.x()
+  %m = mul i32 %g, %shift
+  %i = add i32 %m, %t
+  %o = shl i32 %i, 2
+  %xi = ptrtoint ptr addrspace(1) %x to i64
+  %xv = bitcast i64 %xi to <2 x i32>
+  %xr = shufflevector <2 x i32> %xv, <2 x i32> <i32 1000, i32 FORMAT>,
+                      <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %oi = ptrtoint ptr addrspace(1) %out to i64
+  %ov = bitcast i64 %oi to <2 x i32>
+  %or = shufflevector <2 x i32> %ov, <2 x i32> <i32 1000, i32 FORMAT>,
+                      <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %v = call <2 x half> @llvm.amdgcn.raw.buffer.load.format.v2f16(<4 x i32> %xr, i32 %o,
+                                                                 i32 0, i32 0)
+  %gh = sitofp i32 %g to half
+  %w = insertelement <2 x half> poison, half %gh, i32 0
+  %h = shufflevector <2 x half> %w, <2 x half> poison, <2 x i32> zeroinitializer
+  %two = fadd <2 x half> %v, %h
+  call void @llvm.amdgcn.raw.buffer.store.format.v2f16(<2 x half> %two, <4 x i32> %or, i32 %o,
+                                                       i32 0, i32 0)
+  ret void
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="64,64" }
+""".replace("FORMAT", str(4 | 5 << 3 | 6 << 6 | 7 << 9 | 7 << 12 | 5 << 15))
+"""Two halves a work-item through buffers of format 16_16 FLOAT, 1000 bytes long."""

@@ -73,7 +73,7 @@ def test_right_kernels_are_silent(arch: str) -> None:
     assert run(build(kernels.EARLY, arch), early, 256, block=256) == ()
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("arch", ARCHS)
 def test_direct_copy_is_silent(arch: str) -> None:
     x, out = np.arange(256, dtype=np.int32), np.zeros(256, dtype=np.int32)
     assert run(build(kernels.COPY, arch), x, out, block=256, outputs=(out,)) == ()
@@ -117,7 +117,7 @@ class TestWait:
         found = run(deleted(code, wait), *reverse_arguments(), block=256, check="wait")
         assert only(found, "wait").instruction.startswith("v_add_u32")
 
-    @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+    @pytest.mark.parametrize("arch", ARCHS)
     def test_own_direct_copy_read_early(self, arch: str) -> None:
         code = build(kernels.COPY, arch)
         wait = nth(code, 0, written("vmcnt(0)"))
@@ -170,7 +170,7 @@ class TestHazard:
         found = only(run(deleted(code, nop), floats(), 0.5), "hazard")
         assert "vcc needs 2 wait states, there are 1" in found.detail
 
-    @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+    @pytest.mark.parametrize("arch", ARCHS)
     def test_m0_written_before_a_direct_copy(self, arch: str) -> None:
         code = build(kernels.COPY, arch)
         shift = nth(code, 0, written("m0"))
@@ -218,7 +218,7 @@ class TestRace:
         assert found.workgroup == (1, 0, 0)
         assert found.lanes == (0,)
 
-    @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+    @pytest.mark.parametrize("arch", ARCHS)
     def test_direct_copy_seen_by_others_before_its_wait(self, arch: str) -> None:
         code = build(kernels.COPY, arch)
         wait = nth(code, 0, written("vmcnt(0)"))

@@ -7,7 +7,7 @@ import pytest
 
 from rocke.emulator import state
 from rocke.emulator.instruction import EXEC, M0, VCC
-from rocke.emulator.semantics import UnknownInstruction, lower
+from rocke.emulator.semantics import FloatMode, UnknownInstruction, lower
 from tests.emulator.semantics.alu_cases import F32, Case, check, prepare
 from tests.emulator.semantics.alu_harness import FULL, Wave, assemble
 from tests.emulator.semantics.memory_harness import Wave as MemoryWave
@@ -286,3 +286,53 @@ def test_a_new_index_for_indexed_registers():
     wave.run(inst, "gfx942")
     before[M0] = 0x1234_5699
     np.testing.assert_array_equal(wave.s, before)
+
+
+def test_a_new_choice_of_indexed_operands():
+    on, change, move = assemble(
+        [
+            "s_set_gpr_idx_on s5, gpr_idx(SRC0)",
+            "s_set_gpr_idx_mode gpr_idx(DST)",
+            "v_mov_b32 v1, v2",
+        ],
+        "gfx942",
+    )
+    wave = Wave()
+    wave.s[5] = 7
+    wave.v[2], wave.v[9] = np.arange(64), 99
+    mode = lower(on, "gfx942", True).mode
+    wave.run(on, "gfx942")
+    assert wave.s[M0] == 7 | 1 << 12
+    mode = lower(change, "gfx942", True, mode).mode
+    wave.run(change, "gfx942", mode)
+    assert wave.s[M0] == 7 | 8 << 12
+    wave.run(move, "gfx942", mode)
+    np.testing.assert_array_equal(wave.v[8], np.arange(64))
+    assert (wave.v[1] == 0).all()
+
+
+def test_the_choice_does_not_turn_indexing_on():
+    change, both = assemble(
+        ["s_set_gpr_idx_mode gpr_idx(DST)", "s_set_gpr_idx_mode gpr_idx(SRC1)"], "gfx942"
+    )
+    assert lower(change, "gfx942", True).mode is None
+    wave = Wave()
+    wave.s[M0] = 0xFFFF_1234
+    wave.run(change, "gfx942")
+    assert wave.s[M0] == 0xFFFF_8234
+    lower(both, "gfx942", True)
+    with pytest.raises(UnknownInstruction, match="source 0 and the result"):
+        lower(both, "gfx942", True, FloatMode(vgpr_index=1))
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+def test_messages(arch):
+    lines = ["s_sendmsg sendmsg(MSG_INTERRUPT)", "s_sendmsg sendmsg(MSG_GS_ALLOC_REQ)"]
+    lines += ["s_sethalt 0", "s_sethalt 1", "s_wakeup", "ds_nop"]
+    interrupt, request, go, halt, wake, nothing = assemble(lines, arch)
+    for inst in (interrupt, go, wake, nothing):
+        assert lower(inst, arch, True).calls == ()
+    with pytest.raises(UnknownInstruction, match="message 9 is not for compute"):
+        lower(request, arch, True)
+    with pytest.raises(UnknownInstruction, match="a halted wave never goes on"):
+        lower(halt, arch, True)

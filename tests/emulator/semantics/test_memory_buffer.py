@@ -252,3 +252,29 @@ def test_global_load_to_lds(scalar):
     got = wave.lds[512 + 16 : 512 + 16 + 1024].view(np.uint32).reshape(64, 4)
     np.testing.assert_array_equal(got, memory.view(np.uint32).reshape(-1, 4)[places // 16 + 1])
     assert wave.run(f"global_load_lds_dword {text} offset:-4") == 1 - int(places.min() > 0)
+
+
+@pytest.mark.parametrize("mask", [FULL, 0x8000_0000_FFFF_0001])
+def test_store_from_lds(mask):
+    rng = np.random.default_rng(5)
+    wave = Wave("gfx90a", lds=2048)
+    wave.lds[:] = rng.integers(0, 256, wave.lds.size)
+    memory = wave.allocate(4096)
+    wave.s[8:12] = Descriptor(records=1000).words(memory.ctypes.data)
+    wave.s[124] = 512
+    wave.exec = mask
+    wave.v[10] = rng.permutation(64) * 16
+    expected, before = memory.copy(), wave.lds.copy()
+    for lane in np.flatnonzero(wave.active):
+        at, source = int(wave.v[10, lane]) + 8, 512 + 8 + 4 * int(lane)
+        if at + 4 <= 1000:
+            expected[at : at + 4] = wave.lds[source : source + 4]
+    text = "buffer_store_lds_dword v10, s[8:11], 0 offen offset:8 lds"
+    assert wave.run(text) == 0
+    np.testing.assert_array_equal(memory, expected)
+    np.testing.assert_array_equal(wave.lds, before)
+    wave.s[124] = 2048 - 256
+    assert wave.run(text) == 1
+    assert wave.fault is not None
+    assert wave.fault[:2] == (state.Fault.LDS_READ, 2048 if mask == FULL else 2052)
+    np.testing.assert_array_equal(memory, expected)
