@@ -23,7 +23,7 @@ from rocke.emulator.checks.effects import (
     registers,
 )
 from rocke.emulator.checks.probes import ALL, ANY, LANES, MASK
-from rocke.emulator.instruction import EXEC, VCC, Instruction, Operand, OperandKind
+from rocke.emulator.instruction import EXEC, M0, VCC, Instruction, Operand, OperandKind
 
 Entry = tuple[int, int]
 """A register and how it counts (LANES, ALL, MASK, ANY)."""
@@ -223,6 +223,10 @@ def _scalar(inst: Instruction, effect: Effects, found: Registers) -> None:
         found.scalars = [(r, True, []) for r in numbers(effect.writes & ~EXEC_BITS)]
         return
     if name.startswith("s_sendmsg"):
+        return
+    if name.startswith("s_movrel"):
+        found.uses.append(("the register number was never written", [(SGPRS + M0, ALL)]))
+        found.scalars = [(r, True, []) for r in numbers(effect.writes)]
         return
     if _BITWISE.fullmatch(name):
         found.scalars = _bitwise(inst, effect)

@@ -353,8 +353,17 @@ def _scalar(inst: Instruction) -> Effects:
         reads |= EXEC_BITS
         writes |= EXEC_BITS
     if name.startswith("s_movrel"):
-        return Effects(Kind.SCALAR, M0_BIT)
+        return _relative(inst)
     return Effects(Kind.SCALAR, reads, writes)
+
+
+def _relative(inst: Instruction) -> Effects:
+    """``s_movrels`` reads, ``s_movreld`` writes any register from the named one on."""
+    result, source = inst.operands
+    if inst.mnemonic.startswith("s_movrels"):
+        return Effects(Kind.SCALAR, M0_BIT, registers(result))
+    reached = ((1 << VCC) - 1) >> result.index << (SGPRS + result.index)
+    return Effects(Kind.SCALAR, registers(source) | M0_BIT, reached)
 
 
 def _without_result(inst: Instruction) -> Effects:

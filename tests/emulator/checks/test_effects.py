@@ -29,6 +29,8 @@ CASES = [
     ("s_cselect_b32 s30, 1, s4", "s4, scc", "s30"),
     ("s_cmp_lt_i32 s0, s3", "s0, s3", "scc"),
     ("s_addk_i32 s20, 0x1", "s20", "s20, scc"),
+    ("s_movrels_b32 s8, s16", "m0", "s8"),
+    ("s_movreld_b64 s[98:99], s[8:9]", "s[8:9], m0", "s[98:105]"),
     ("s_mul_i32 s3, s3, s2", "s[2:3]", "s3"),
     ("s_load_dwordx4 s[4:7], s[0:1], 0x0", "s[0:1]", "s[4:7]"),
     ("ds_read2_b64 a[50:53], v22 offset1:16", "v22, exec", "a[50:53]"),
