@@ -11,7 +11,7 @@ pytest imports this module at every start: only pytest and the standard library 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,12 @@ def _settings(
     if config.getoption("--rocke-check"):
         options["check"] = True
     for marker in reversed(list(definition.iter_markers("rocke"))):
+        if marker.args:
+            given = ", ".join(map(repr, marker.args))
+            raise pytest.UsageError(
+                f"marker rocke of {definition.nodeid}: {given} without a name, expected arch=..., "
+                "device=... or an option of the emulated device"
+            )
         options |= marker.kwargs
     arch = options.pop("arch", None) or config.getoption("--rocke-arch")
     device = options.pop("device", None) or config.getoption("--rocke-device")
@@ -127,9 +133,7 @@ def rocke_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A device (:class:`rocke.runtime.Device`), emulated or real."""
     choice: Choice = request.param
     if choice.kind == "emulated":
-        from rocke.emulator import EmulatedDevice
-
-        yield EmulatedDevice(choice.arch or DEFAULT_ARCH, **choice.options)
+        yield _emulated(choice)
         return
     from rocke.runtime import open_device
 
@@ -144,9 +148,20 @@ def rocke_device(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture
 def rocke_run(rocke_device: Any) -> Callable[..., None]:
     """Run a kernel once: :func:`rocke.testing.run_kernel` with the device filled in."""
+    from rocke.runtime import ArgumentError, DeviceError
     from rocke.testing.running import run_kernel
 
-    return functools.partial(run_kernel, rocke_device)
+    def run(*arguments: Any, **named: Any) -> None:
+        __tracebackhide__ = True
+        try:
+            run_kernel(rocke_device, *arguments, **named)
+            return
+        except (ArgumentError, DeviceError) as error:
+            # What a kernel or a call did wrong is in the text, not in the frames of the emulator.
+            failed = error.with_traceback(None)
+        raise failed
+
+    return run
 
 
 @pytest.fixture
@@ -156,7 +171,7 @@ def rocke_hip(request: pytest.FixtureRequest) -> Iterator[Any]:
     if choice.kind == "emulated":
         from rocke.emulator import hip as stand_in
 
-        stand_in.enable(choice.arch or DEFAULT_ARCH, **choice.options)
+        _switch_on(choice)
     from hip import hip
 
     if choice.kind == "emulated":
@@ -170,6 +185,33 @@ def rocke_hip(request: pytest.FixtureRequest) -> Iterator[Any]:
     found: Any = open_device("hip")
     _skip_other_gpu(found.arch, choice)
     yield hip
+
+
+def _emulated(choice: Choice) -> Any:
+    from rocke.emulator import EmulatedDevice
+    from rocke.emulator.checks.kinds import UnknownCheck
+    from rocke.runtime import DeviceError
+
+    try:
+        return EmulatedDevice(choice.arch or DEFAULT_ARCH, **choice.options)
+    except (DeviceError, TypeError, UnknownCheck) as error:
+        refused = str(error)
+    # Outside the handler, so that the report is this line alone.
+    pytest.fail(f"emulated device {choice.arch}: {refused}", pytrace=False)
+
+
+def _switch_on(choice: Choice) -> None:
+    from rocke.emulator import hip as stand_in
+    from rocke.emulator.checks.kinds import UnknownCheck
+    from rocke.runtime import DeviceError
+
+    try:
+        stand_in.enable(choice.arch or DEFAULT_ARCH, **choice.options)
+    except (DeviceError, TypeError, UnknownCheck) as error:
+        refused = str(error)
+    else:
+        return
+    pytest.fail(f"HIP on the emulated device {choice.arch}: {refused}", pytrace=False)
 
 
 def _skip_other_gpu(arch: str, choice: Choice) -> None:
@@ -200,13 +242,29 @@ def fault_text(error: BaseException | None) -> str:
     report = getattr(error, "report", None)
     if "DeviceError" not in names or not isinstance(report, Mapping):
         return ""
-    lines = [str(error), *(f"  {key}: {_shown(key, value)}" for key, value in report.items())]
-    return "\n".join(lines)
+    # The text of a checked launch has the facts of each finding.
+    facts = {} if "findings" in report else report
+    return "\n".join(
+        [str(error), *(f"  {key}: {_shown(key, value)}" for key, value in facts.items())]
+    )
 
 
 def _shown(key: str, value: Any) -> str:
+    if key == "lanes" and isinstance(value, (list, tuple)):
+        return _ranges(value)
     hexadecimal = key in ("pc", "address", "exec") and isinstance(value, int)
     return hex(value) if hexadecimal else str(value)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers with runs drawn together: ``0-3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in runs)
 
 
 def _stand_in_text(item: pytest.Item) -> str:

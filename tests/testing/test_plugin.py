@@ -109,9 +109,59 @@ def test_a_fault_fails_with_the_report(run_tests):
     )
     assert code == 1
     report = said.split("rocke device report")[1]
-    for fact in ("kernel: store_at", "lanes: [63]", "instruction: global_store", "address: 0x"):
+    for fact in ("kernel: store_at", "lanes: 63\n", "instruction: global_store", "address: 0x"):
         assert fact in report
     assert "0 bytes past the end of the wrapped array of 256 bytes" in report
+
+
+RACE = """
+        def kernel():
+            b = IRBuilder("reverse")
+            x, y = b.param("x", ptr(F32), readonly=True), b.param("y", ptr(F32), writeonly=True)
+            b.kernel.attributes["max_workgroup_size"] = 256
+            tile = b.smem_alloc(F32, (256,))
+            i = b.thread_id_x()
+            b.smem_store_vN(tile, [i], b.global_load_vN(x, i, F32, 1), 1)
+            b.global_store_vN(y, i, b.smem_load_vN(tile, [b.sub(255, i)], n=1), 1)
+            b.ret()
+            return b.kernel
+"""
+
+
+@pytest.mark.parametrize("fixture", ["rocke_run", "rocke_hip"])
+def test_a_finding_fails_with_the_checks_report_and_no_more(run_tests, fixture):
+    said, code = run_tests(
+        f"""
+        from rocke.compiler import compile_kernel
+        from rocke.core.ir import F32, IRBuilder, ptr
+        {RACE}
+        def on_rocke_run(run):
+            x, y = np.ones(256, np.float32), np.zeros(256, np.float32)
+            run(kernel(), x=x, y=y, grid=(1, 1, 1), block=(256, 1, 1))
+
+        def on_rocke_hip(hip):
+            module = hip.hipModuleLoadData(compile_kernel(kernel(), "gfx942").data)[1]
+            found = hip.hipModuleGetFunction(module, b"reverse")[1]
+            extra = tuple(hip.hipMalloc(1024)[1] for _ in range(2))
+            launched = hip.hipModuleLaunchKernel(
+                found, 1, 1, 1, 256, 1, 1, 0, None, None, extra
+            )
+            assert launched[0] == 0
+
+        @pytest.mark.rocke(arch="gfx942", device="emulated", check="race")
+        def test_reverse({fixture}):
+            on_{fixture}({fixture})
+        """
+    )
+    assert code == 1
+    report = said.split("rocke device report")[1].split("short test summary")[0]
+    assert "kernel reverse: " in report
+    assert "race: reads what wave " in report
+    assert "test_it.py:" in report
+    assert "all lanes" in report
+    assert "findings:" not in report
+    assert "device.py" not in said
+    assert "launcher.py" not in said
 
 
 def test_a_fault_can_be_expected(run_tests):
@@ -180,10 +230,74 @@ def test_a_wrong_marker_is_an_error(run_tests):
     assert "device is 'cpu', expected one of" in said
 
 
-def test_an_unknown_target_fails_with_the_known_ones(run_tests):
-    said, code = run_tests("def test_it(rocke_device): pass", "--rocke-arch=gfx1100")
+def test_a_marker_without_names_is_an_error(run_tests):
+    said, code = run_tests(
+        """
+        @pytest.mark.rocke("gfx942")
+        def test_it(rocke_device):
+            pass
+        """
+    )
+    assert code != 0
+    assert "'gfx942' without a name, expected arch=" in said
+
+
+def test_a_device_that_cannot_be_is_one_line(run_tests):
+    wrong = {
+        "arch='gfx1100'": "unknown target 'gfx1100': expected one of gfx90a, gfx942, gfx950",
+        "chek=True": "unexpected keyword argument 'chek'",
+        "check='rase'": "check 'rase' is unknown; the checks are bounds,",
+        "max_instructions=0": "max_instructions is 0",
+    }
+    test = """
+        @pytest.mark.rocke({marked}, device="emulated")
+        def test_{number}_{fixture}({fixture}):
+            pass
+    """
+    fixtures = ("rocke_device", "rocke_hip")
+    said, code = run_tests(
+        "".join(
+            textwrap.dedent(test.format(marked=marked, number=number, fixture=fixture))
+            for number, marked in enumerate(wrong)
+            for fixture in fixtures
+        )
+    )
     assert code == 1
-    assert "expected one of gfx90a, gfx942, gfx950" in said
+    assert f"{len(wrong) * len(fixtures)} errors" in said
+    told = said.split("short test summary")[0]
+    for text in wrong.values():
+        assert told.count(text) == len(fixtures), text
+    assert "plugin.py" not in told
+
+
+def test_wrong_arguments_are_told_without_frames(run_tests):
+    said, code = run_tests(
+        """
+        def test_it(rocke_run):
+            rocke_run(build(ADD, "gfx950"), 1, **SIZES)
+        """,
+        "--rocke-device=emulated",
+    )
+    assert code == 1
+    assert "ArgumentError: kernel add: 1 arguments, expected 4" in said
+    assert "running.py" not in said
+
+
+def test_several_gpus_in_one_test(run_tests):
+    said, code = run_tests(
+        """
+        @pytest.mark.rocke(arch="gfx950,gfx942", device="emulated")
+        def test_it(rocke_hip):
+            assert rocke_hip.hipGetDeviceCount()[1] == 2
+        """
+    )
+    assert code == 0, said
+
+
+def test_lanes_are_drawn_together():
+    assert plugin._ranges([]) == ""
+    assert plugin._ranges(range(64)) == "0-63"
+    assert plugin._ranges([0, 1, 5, 7, 8]) == "0-1, 5, 7-8"
 
 
 def test_without_a_gpu_auto_is_the_emulated_device_and_hip_fails(run_tests):

@@ -8,6 +8,7 @@ import ctypes
 import importlib.util
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -88,8 +89,7 @@ class StandIn:
             code, detail = HipCode.OUT_OF_MEMORY, "the host has no memory left"
         except KeyboardInterrupt:
             detail = "interrupted"
-            # Raised here it would be lost: it must come after C has returned to the caller's code.
-            threading.Timer(_INTERRUPT_DELAY_S, _thread.interrupt_main).start()
+            _interrupt_later()
         except BaseException as error:
             detail = f"error of the stand-in itself: {error!r}\n{traceback.format_exc()}"
         shown = UNSUPPORTED[arguments[0]] if name == "unsupported" else name
@@ -121,8 +121,11 @@ class StandIn:
         def entry(*arguments: int) -> int:
             try:
                 return self.invoke(name, arguments)
-            except BaseException:  # an interrupt while another failure is being noted
-                return failed
+            except KeyboardInterrupt:  # while another failure is being noted
+                _interrupt_later()
+            except BaseException:
+                traceback.print_exc()
+            return failed
 
         return entry
 
@@ -146,6 +149,20 @@ def _open(settings: Settings) -> tuple[Session, dict[str, Callable[..., int | No
     }
     calls["unsupported"] = _unsupported
     return session, calls
+
+
+def _interrupt_later() -> None:
+    """Interrupt the process once more, after C has returned to the caller's code.
+
+    An interrupt that is raised below C is lost there. The thread starts without waiting: an
+    interrupt meanwhile would be lost as well.
+    """
+    _thread.start_new_thread(_interrupt_after_delay, ())
+
+
+def _interrupt_after_delay() -> None:
+    time.sleep(_INTERRUPT_DELAY_S)
+    _thread.interrupt_main()
 
 
 def _unsupported(number: int) -> int | None:

@@ -10,6 +10,7 @@ from hip import hip
 
 from rocke.arch import target as arch_target
 from rocke.emulator import hip as stand_in
+from rocke.emulator.hip.stand_in import STAND_IN
 from tests.emulator.hip.calls import ERROR, check, refused
 from tests.emulator.hip.process import TARGETS, on_emulated_gpu
 
@@ -193,28 +194,45 @@ def test_an_error_of_the_stand_in_does_not_cross_into_c():
     check(hip.hipDeviceSynchronize())
 
 
-@on_emulated_gpu()
-def test_an_interrupt_reaches_the_caller():
+def interrupted_by(planted):
+    """Whether an interrupt below ``hipDeviceSynchronize`` arrives after it, which ``planted`` does.
+
+    ``planted`` takes the session and the functions by name.
+    """
     # Set, not inherited: a shell starts what it runs in the background with the signal ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    calls = stand_in_calls()
+    calls, session = stand_in_calls(), STAND_IN.session()
     kept = calls["hipDeviceSynchronize"]
-    calls["hipDeviceSynchronize"] = raising(KeyboardInterrupt())
+    planted(session, calls)
     try:
         assert hip.hipDeviceSynchronize()[0] == ERROR.hipErrorUnknown
         threading.Event().wait(10)
     except KeyboardInterrupt:
-        interrupted = True
-    else:
-        interrupted = False
+        return True
     finally:
         calls["hipDeviceSynchronize"] = kept
-    assert interrupted
+        session.__dict__.pop("note", None)
+    return False
+
+
+@on_emulated_gpu()
+def test_an_interrupt_reaches_the_caller():
+    def planted(session, calls):
+        calls["hipDeviceSynchronize"] = raising(KeyboardInterrupt())
+
+    assert interrupted_by(planted)
+
+
+@on_emulated_gpu()
+def test_an_interrupt_while_a_failure_is_noted_reaches_the_caller():
+    def planted(session, calls):
+        calls["hipDeviceSynchronize"] = raising(ZeroDivisionError())
+        session.note = lambda *arguments: raising(KeyboardInterrupt())()
+
+    assert interrupted_by(planted)
 
 
 def stand_in_calls():
-    from rocke.emulator.hip.stand_in import STAND_IN
-
     return STAND_IN._calls
 
 
