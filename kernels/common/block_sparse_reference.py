@@ -75,8 +75,8 @@ def block_sparse_attention_reference(
     bound; ``causal`` bounds the right side by 0. ``q_blocks``: compute these query blocks only.
 
     Scores are ``(q . k) * softmax_scale * log2(e)``, the softmax is base 2. A row that attends
-    nothing has o = 0 and lse = :data:`EMPTY_LSE`. Keys that a row does not attend never reach it,
-    NaN and infinity included.
+    nothing has o = 0 and lse = :data:`EMPTY_LSE`, and so has one whose every score is -inf: such a
+    key weighs nothing. Keys that a row does not attend never reach it, NaN and infinity included.
     """
     batch, heads, rows, size = q.shape
     kv_heads, keys = k.shape[1:3]
@@ -155,9 +155,8 @@ def _rows(
         total = weights.sum(axis=-1, keepdims=True)
         o = _weighted(weights, v[keys], seen) / total
         lse = (largest + np.log2(total))[:, 0]
-    if seen is not None:
-        empty = ~seen.any(axis=-1)
-        o[empty], lse[empty] = 0, EMPTY_LSE
+    empty = np.isneginf(largest[:, 0])
+    o[empty], lse[empty] = 0, EMPTY_LSE
     return o, lse
 
 

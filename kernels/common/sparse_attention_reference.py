@@ -35,8 +35,8 @@ def sparse_attention_reference(
 
     Q, K, V and O are arrays ``[tokens, heads, head size]`` (any strides). ``attended`` gives the
     key blocks of each query block. Scores are ``(q . k) * scale_log2``, the softmax is base 2.
-    Keys from ``seqlen_k`` on take no part; a row that attends nothing is 0; rows from ``seqlen_q``
-    on, which a kernel does not write, are NaN.
+    Keys from ``seqlen_k`` on take no part; a row that attends nothing, or nothing but scores of
+    -inf, is 0; rows from ``seqlen_q`` on, which a kernel does not write, are NaN.
     """
     seqlen_q, seqlen_k = int(arguments["seqlen_q"]), int(arguments["seqlen_k"])
     scale = float(np.float32(arguments["scale_log2"]))
@@ -51,7 +51,9 @@ def sparse_attention_reference(
         if rows.start >= rows.stop or not keys.size:
             continue
         scores = q[:, rows] @ k[:, keys].swapaxes(1, 2) * scale
-        weights = np.exp2(scores - scores.max(axis=-1, keepdims=True))
-        total = weights.sum(axis=-1, keepdims=True)
+        highest = scores.max(axis=-1, keepdims=True)
+        nothing = np.isneginf(highest)
+        weights = np.exp2(scores - np.where(nothing, 0, highest))
+        total = np.where(nothing, 1, weights.sum(axis=-1, keepdims=True))
         out[rows] = (weights / total @ v[:, keys]).swapaxes(0, 1)
     return out

@@ -256,10 +256,8 @@ def make_block_means_problem(
     heads: int = 3,
     tokens: int = 200,
     block_size: int = 64,
-    density: float = 0.25,
 ) -> Problem:
-    """Options are the sizes; ``density`` plays no part. Heads stand inside of the tokens."""
-    del density
+    """Options are the sizes. Heads stand inside of the tokens."""
     dtype = np.dtype(np.float16 if spec.dtype == "f16" else ml_dtypes.bfloat16)
     blocks = -(-tokens // block_size)
     values = rng.standard_normal((batch, tokens, heads, spec.head_size), np.float32)

@@ -111,10 +111,10 @@ def reference(spec: BlockSparseAttentionSpec, given: Problem) -> tuple[np.ndarra
     group = given.q.shape[1] // given.k.shape[1]
     q, k, v = (np.asarray(x).astype(np.float64) for x in (given.q, given.k, given.v))
     k, v = (np.repeat(x[:, :, : given.seqlen_k], group, 1) for x in (k, v))
-    some = mask.any(-1, keepdims=True)
     used = mask.any(2)[..., None]
     k, v = np.where(used, k, 0), np.where(used, v, 0)
     scores = np.where(mask, q @ k.swapaxes(2, 3) * given.scale_log2, -np.inf)
+    some = ~np.isneginf(scores.max(-1, keepdims=True))
     highest = np.where(some, scores.max(-1, keepdims=True), 0)
     weights = np.exp2(scores - highest)
     total = np.where(some, weights.sum(-1, keepdims=True), 1)

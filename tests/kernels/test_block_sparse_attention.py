@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rocke.kernels.common.block_sparse_attention import (
+    EMPTY_LSE,
     NO_WINDOW,
     BlockSparseAttentionSpec,
 )
@@ -255,6 +256,24 @@ def test_a_nan_behind_the_window_stays_in_its_tile(arch):
     out, _ = run(spec, arch, given)
     assert (out[:, :, :100] == clean[:, :, :100]).all()
     assert np.isnan(out[:, :, 100:]).all()
+
+
+@pytest.mark.parametrize("pattern", ["list", "bitmap"])
+def test_keys_whose_score_is_minus_infinity_weigh_nothing(arch, pattern):
+    """A row with no other score is as one that attends nothing."""
+    spec = with_options(PLAIN, pattern=pattern, need_lse=True)
+    given = random_problem(spec, rng(), heads=1, seqlen_q=128, seqlen_k=192)
+    given.pattern[...] = [[[[True, True, False], [True, True, True]]]]
+    given.q[...] = np.abs(given.q)
+    given.k[:, :, :128, 5] = -np.inf
+    made = arguments(spec, given, rng())
+    launch(spec, arch, made)
+    out = made["O"].astype(np.float64)
+    assert (out[:, :, :64] == 0).all()
+    assert (made["LSE"][:, :, :64] == np.float32(EMPTY_LSE)).all()
+    expected, lse = reference(spec, given)
+    assert np.linalg.norm(out - expected) <= 1e-3 * np.linalg.norm(expected)
+    assert np.abs(made["LSE"] - lse)[:, :, 64:].max() < 1e-4
 
 
 def test_scores_of_huge_magnitude(arch):

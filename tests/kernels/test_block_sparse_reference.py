@@ -151,3 +151,19 @@ def test_bitmaps_attend_where_they_are_not_zero():
     np.testing.assert_array_equal(
         attended_by_bitmap(np.array([[0, 1, -3, 2]], np.int8)), [[False, True, True, True]]
     )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_scores_of_minus_infinity_weigh_nothing(causal):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.random((1, 1, 8, 4)) for _ in range(3))
+    k[:, :, :4] = -np.inf
+    attended = np.array([[True, False], [True, True]])
+    found = block_sparse_attention_reference(q, k, v, attended, block_q=4, block_k=4, causal=causal)
+    assert (found.o[:, :, :4] == 0).all()
+    assert (found.lse[:, :, :4] == EMPTY_LSE).all()
+    finite = block_sparse_attention_reference(
+        q, k, v, np.array([[False, False], [False, True]]), block_q=4, block_k=4, causal=causal
+    )
+    np.testing.assert_allclose(found.o[:, :, 4:], finite.o[:, :, 4:], rtol=1e-12)
+    np.testing.assert_allclose(found.lse[:, :, 4:], finite.lse[:, :, 4:], rtol=1e-12)

@@ -43,9 +43,18 @@ def test_the_name_of_a_spec_s_kernel_is_known_without_building(each):
 
 def test_unknown_problem_options_are_named_with_those_there_are(each):
     spec, rng = each.make_spec(each.demo), np.random.default_rng(0)
-    assert "density" in each.problem_options
-    with pytest.raises(ValueError, match=r"'densty', did you mean 'density'\? \(options: "):
-        each.make_problem(spec, rng, densty=0.5)
+    option = "density" if each.name != "block_means" else "tokens"
+    assert option in each.problem_options
+    wrong = option[:-3] + option[-2:]
+    expected = rf"'{wrong}', did you mean '{option}'\? \(options: "
+    with pytest.raises(ValueError, match=expected):
+        each.make_problem(spec, rng, **{wrong: 1})
+
+
+def test_block_means_take_no_density():
+    means = family("block_means")
+    with pytest.raises(ValueError, match=r"'density'.*options: batch, heads, tokens"):
+        means.make_problem(means.make_spec({}), np.random.default_rng(0), density=0.5)
 
 
 def test_demo_is_a_valid_spec_of_each_target(each):

@@ -86,3 +86,24 @@ def test_rows_with_any_count_from_none_to_all(family):
         else:
             given.arguments["block_count"][row] = row
     check(spec, "gfx950", given)
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_row_whose_every_score_is_minus_infinity_is_0(family, arch):
+    spec = FAMILIES[family](32, 64, block_q=16, block_k=16)
+    given = problem(spec, arch, 1, pattern="all")
+    q, k = given.arguments["Q"], given.arguments["K"]
+    q[:16] = abs(q[:16])
+    q[16:, :, 0] = 0  # 0 * inf is NaN: the other rows attend one finite block alone
+    k[:48, :, 0] = float("-inf")
+    if family == "jenga":
+        given.arguments["mask"][:] = [[1, 1, 1, 0], [0, 0, 0, 1]]
+    else:
+        given.arguments["block_count"][:] = [3, 1]
+        given.arguments["block_lut"][0, :3] = [2, 0, 1]
+        given.arguments["block_lut"][1, 0] = 3
+    out = check(spec, arch, given)
+    assert (out[:16] == 0).all()
+    assert (out[16:] != 0).any()
