@@ -199,12 +199,13 @@ def formatted_access(
         element: Num = Num(c, "0") + 0
         for code, count in ELEMENT_BYTES.items():
             element = c.select((form >> 15 & 15).equals(code), count, element)
+        checked = _BufferRows(c, address, flags)
         lanes: Num = Num(c, "0") + 0
         for part in (1, 2, 4):
             rows = -(-size // 4) if part == 4 else 1
             for row in range(rows):
                 there = element.equals(part) if part < 4 else (element >> 2).above(row)
-                lanes = lanes | _buffer_row(c, address, row, part, flags, there)
+                lanes = lanes | checked.check(row, part, there)
         if write:
             _report(c, c.param("slot") + 2, lanes & ~_data_defined(c))
         _HELPERS[name] = helper(c.end(), name)
@@ -284,26 +285,33 @@ def _flat(c: Code, address: FlatAddress, lanes: Num, size: int, flags: Num, writ
 
 
 def _buffer(c: Code, address: BufferAddress, size: int, flags: Num) -> Num:
-    """Dword by dword, as the range check goes; nothing for scratch (a swizzled descriptor)."""
+    """Dword by dword, as the range check goes."""
+    rows = _BufferRows(c, address, flags)
     used: Num = Num(c, "0")
     for row in range(max(1, size // 4)):
-        used = used | _buffer_row(c, address, row, min(size, 4), flags, "true")
+        used = used | rows.check(row, min(size, 4), "true")
     return used
 
 
-def _buffer_row(
-    c: Code, address: BufferAddress, row: int, size: int, flags: Num, there: str
-) -> Num:
-    """A dword (or less) of a buffer access, if ``there`` (i1); the lanes that access it."""
-    d = address.descriptor(c)
-    index, here = address.lane_index(c, d), address.lane_offset(c)
-    if row:
-        here = c.new(f"add {ADDRESSES} {here}, splat (i64 {4 * row})")
-    addresses, good = address.component(c, d, index, here, size)
-    global_ = c.select(d.swizzled, 0, c.select(there, c.param("exec"), 0))
-    lanes = global_ & Num(c, good)
-    _global(c, addresses, lanes, size, flags, Num(c, d.base), row)
-    return lanes
+class _BufferRows:
+    """The dwords (or less) of one buffer access; nothing for scratch (a swizzled descriptor)."""
+
+    def __init__(self, c: Code, address: BufferAddress, flags: Num) -> None:
+        self.code, self.address, self.flags = c, address, flags
+        self.descriptor = address.descriptor(c)
+        self.index = address.lane_index(c, self.descriptor)
+        self.offsets = address.lane_offset(c)
+        self.lanes = c.select(self.descriptor.swizzled, 0, c.param("exec"))
+
+    def check(self, row: int, size: int, there: str) -> Num:
+        """Check dword ``row``, if ``there`` (i1); the lanes that access it."""
+        c, d, here = self.code, self.descriptor, self.offsets
+        if row:
+            here = c.new(f"add {ADDRESSES} {here}, splat (i64 {4 * row})")
+        addresses, good = self.address.component(c, d, self.index, here, size)
+        lanes = c.select(there, self.lanes & Num(c, good), 0)
+        _global(c, addresses, lanes, size, self.flags, Num(c, d.base), row)
+        return lanes
 
 
 def copy_to_lds(rows: int, offset: int, head: list[Arg]) -> HelperCall:

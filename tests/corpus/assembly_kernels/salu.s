@@ -140,8 +140,10 @@
 
 ; Registers by index.
     s_mov_b32 m0, 3
+    s_nop 0
     MOVE s_movrels_b32 s20, s8
     s_mov_b32 m0, 2
+    s_nop 0
     s_movreld_b32 s20, s9
     PUT s22
 
