@@ -123,6 +123,10 @@ def _context(cpu: str) -> tuple[_Library, int]:
     return _library, _contexts[cpu]
 
 
+_VOP3_READLANE = 0x289
+"""The only VOP3 opcode with a scalar result besides comparisons, which are those below 0x100."""
+
+
 def _crashes_printer(low: int, high: int) -> bool:
     """Whether the library would end the process on this (invalid) instruction word pair.
 
@@ -130,8 +134,10 @@ def _crashes_printer(low: int, high: int) -> bool:
     over random words in child processes.
     """
     top = low >> 26
-    if top == 0x34:  # VOP3, VOP3P: a literal as a source
-        return 0xFF in (high & 0x1FF, high >> 9 & 0x1FF, high >> 18 & 0x1FF)
+    if top == 0x34:  # VOP3, VOP3P: a literal as a source, or as a scalar result
+        opcode = low >> 16 & 0x3FF
+        result = low & 0xFF if opcode < 0x100 or opcode == _VOP3_READLANE else 0
+        return 0xFF in (result, high & 0x1FF, high >> 9 & 0x1FF, high >> 18 & 0x1FF)
     if top in (0x38, 0x3A):  # MUBUF, MTBUF: a literal as the scalar offset
         return high >> 24 == 0xFF
     if low >> 31 == 0 and low & 0x1FF == 0xF9:  # SDWA: a reserved byte or word selection

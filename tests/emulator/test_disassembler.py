@@ -15,6 +15,8 @@ CRASHERS = {
     "SDWA source selection 7": "f97e2940 0456b7a7",
     "MTBUF literal offset": "3e2e6de9 c40b72ff",
     "VOP3 literal": "4abbc0d1 ffbeca2f",
+    "VOP3 comparison with a literal as its result": "ff00cad0 88440200",
+    "VOP3 readlane with a literal as its result": "ff0089d2 01010000",
     "VOP3P literal": "e793eed3 f213fc6b",
 }
 """Words on which the library's own decoder or printer ends the process."""
@@ -65,6 +67,24 @@ def test_random_bytes_never_crash(arch):
     words += [w & 0x03FFFFFF | 0xD0000000 for w in words] + [w & 0x7FFFFE00 | 0xF9 for w in words]
     code = struct.pack(f"<{len(words)}I", *words)
     assert sum(line.size for line in disassemble(code, arch)) == len(code)
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("arch", TARGETS)
+def test_reserved_values_in_any_field_never_crash(arch):
+    """Every opcode of every encoding, its fields at the values that mean no register."""
+    fields = [(0xFF, 0), (0xFFFF, 0xFFFFFFFF), (1, 0xFF), (1, 0xFF << 9), (1, 0xFF << 18)]
+    fields += [(1, 0xFF000000), (0x7F, 0x07070707), (0xF9, 0xFFFFFFFF), (0xFA, 0xFFFFFFFF)]
+    program = f"""
+import struct
+from rocke.emulator.disassembler import Disassembler
+for first in range(1 << 16):
+    for low, high in {fields}:
+        code = struct.pack("<4I", first << 16 | low, high, 0xFFFFFFFF, 0xFFFFFFFF)
+        assert Disassembler(code, {arch!r}).line(0).size in (4, 8, 12, 16)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_offsets_outside_and_between_words():
