@@ -76,7 +76,7 @@ class CompileCache:
         return self.folder / key[:2] / (key[2:] + _SUFFIX)
 
     def get(self, key: str) -> CacheEntry | None:
-        """The entry, or ``None`` when there is none or its bytes are damaged."""
+        """The entry, or ``None`` when there is none or its bytes are damaged or no entry."""
         path = self.path(key)
         try:
             raw = path.read_bytes()
@@ -91,8 +91,7 @@ class CompileCache:
             OSError
         ):  # a read-only cache serves; only the order of use is lost
             os.utime(path)
-        hsaco, said = msgpack.unpackb(raw[32:])
-        return CacheEntry(hsaco, tuple(said))
+        return _entry(raw[32:])
 
     def put(self, key: str, entry: CacheEntry) -> None:
         """Store an entry; never raises for the file system's troubles."""
@@ -149,19 +148,31 @@ class CompileCache:
             )
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def _entry(payload: bytes) -> CacheEntry | None:
+    """The entry of a file whose digest is right; ``None`` if another program wrote it."""
+    try:
+        hsaco, said = msgpack.unpackb(payload)
+        texts = tuple(said)
+    except (ValueError, TypeError, msgpack.UnpackException):
+        return None
+    right = isinstance(hsaco, bytes) and all(isinstance(text, str) for text in texts)
+    return CacheEntry(hsaco, texts) if right else None
+
+
+def write_atomically(path: Path, data: bytes, *, unfinished: Path | None = None) -> None:
     """Write a file so that readers see the old bytes or all of the new ones.
 
-    Raises ``OSError`` that names ``path``.
+    The bytes are collected in the folder ``unfinished`` of the same file system (default: beside
+    ``path``). Raises ``OSError`` that names ``path``.
     """
     try:
-        _write_and_replace(path, data)
+        _write_and_replace(path, data, unfinished or path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _write_and_replace(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_UNFINISHED)
+def _write_and_replace(path: Path, data: bytes, folder: Path) -> None:
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=_UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from rocke.compiler.cache import (
     default_cache,
     write_atomically,
 )
-from rocke.compiler.code_object import CodeObject, KernelInfo
+from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
 from rocke.compiler.errors import CompileError, CompileWarning, SpillWarning
 from rocke.compiler.options import DEFAULT_OPTIONS, CompileOptions
 from rocke.compiler.source import KernelSource, KernelText
@@ -106,14 +107,16 @@ def cached(
     store = default_cache() if isinstance(cache, DefaultCache) else cache
     key = cache_key(text, target.name, options, linker) if store is not None else ""
     entry = store.get(key) if store is not None else None
-    if entry is None:
+    code_object = None
+    if entry is not None:
+        with contextlib.suppress(CodeObjectError):  # another program's entry: compiled again
+            code_object = CodeObject.from_bytes(entry.hsaco, source=text.name)
+    if entry is None or code_object is None:
         stages = compile_()
         entry = CacheEntry(stages.code_object.data, stages.warnings)
         if store is not None:
             store.put(key, entry)
         code_object = stages.code_object
-    else:
-        code_object = CodeObject.from_bytes(entry.hsaco, source=text.name)
     tell(code_object, entry.warnings, stacklevel=4)
     return code_object
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from rocke.compiler import (
@@ -140,6 +142,31 @@ def test_a_damaged_entry_is_rebuilt(cache: CompileCache, builds: list[str], dama
     assert builds == ["gfx950"] * 2
     assert compile_kernel(store_ids(), "gfx950", cache=cache) == expected
     assert builds == ["gfx950"] * 2
+
+
+@pytest.mark.parametrize(
+    "content", [5, [b"no object", []], ["text", []], [b"x", [1]], [b"x"], None, [b"x", 7]]
+)
+def test_a_whole_entry_that_is_none_is_rebuilt(
+    cache: CompileCache, builds: list[str], content: object
+) -> None:
+    expected = compile_kernel(store_ids(), "gfx950", cache=cache)
+    (path,) = files(cache)
+    payload = msgpack.packb(content)
+    path.write_bytes(hashlib.sha256(payload).digest() + payload)
+    assert compile_kernel(store_ids(), "gfx950", cache=cache) == expected
+    assert builds == ["gfx950"] * 2
+    assert compile_kernel(store_ids(), "gfx950", cache=cache) == expected
+    assert builds == ["gfx950"] * 2
+
+
+def test_an_unfinished_file_lies_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        write_atomically(tmp_path / "file", b"x", unfinished=tmp_path / "absent")
+    tmp_path.joinpath("unfinished").mkdir()
+    write_atomically(tmp_path / "file", b"x", unfinished=tmp_path / "unfinished")
+    assert tmp_path.joinpath("file").read_bytes() == b"x"
+    assert not list(tmp_path.joinpath("unfinished").iterdir())
 
 
 def test_warnings_are_repeated_from_the_cache(cache: CompileCache, builds: list[str]) -> None:
