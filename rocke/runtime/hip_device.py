@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from rocke.compiler.code_object import CodeObject
+from rocke.compiler.code_object import CodeObject, CodeObjectError
+from rocke.runtime.call_checks import (
+    check_array,
+    check_bytes,
+    check_code_object,
+    check_launch,
+)
 from rocke.runtime.device import Buffer, DeviceError, LoadedKernel
 
 # hip_runtime_api.h: the values of HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END.
@@ -83,8 +89,7 @@ class HipDevice:
 
     def allocate(self, nbytes: int) -> HipBuffer:
         """Allocate ``nbytes`` bytes of uninitialised device memory (HIP aligns to 256 bytes)."""
-        if nbytes < 1:
-            raise DeviceError(f"allocate: {nbytes} bytes, expected at least 1")
+        nbytes = check_bytes("allocate", nbytes)
         self._activate()
         buffer = HipBuffer(int(self._call("hipMalloc", nbytes)), nbytes, self)
         self._live[buffer.address] = buffer
@@ -100,7 +105,7 @@ class HipDevice:
     def copy_in(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy a C-contiguous host array to the start of ``buffer``; waits for the copy."""
         own = self._own(buffer, "copy_in")
-        _check_copy("copy_in", array, own)
+        check_array("copy_in", array, own.nbytes)
         self._activate()
         kind = self._hip.hipMemcpyKind.hipMemcpyHostToDevice
         self._call("hipMemcpy", own.address, array.ctypes.data, array.nbytes, kind)
@@ -108,7 +113,7 @@ class HipDevice:
     def copy_out(self, array: np.ndarray, buffer: Buffer) -> None:
         """Copy the start of ``buffer`` into a C-contiguous, writable array; waits for the copy."""
         own = self._own(buffer, "copy_out")
-        _check_copy("copy_out", array, own)
+        check_array("copy_out", array, own.nbytes)
         if not array.flags.writeable:
             raise DeviceError("copy_out: the array is read-only")
         self._activate()
@@ -117,7 +122,11 @@ class HipDevice:
 
     def load(self, code_object: CodeObject, kernel: str | None = None) -> LoadedKernel:
         """Load one kernel; refuses an object for another processor, xnack or sramecc mode."""
-        info = code_object.kernel(kernel)
+        check_code_object("load", code_object)
+        try:
+            info = code_object.kernel(kernel)
+        except CodeObjectError as error:
+            raise DeviceError(f"load: {error}") from error
         self._check_target(code_object)
         self._activate()
         key = code_object.sha256
@@ -137,10 +146,13 @@ class HipDevice:
         dynamic_lds: int = 0,
     ) -> None:
         """Launch on the default stream; the arguments go as one packed buffer."""
+        if not isinstance(kernel, LoadedKernel):
+            raise DeviceError(f"launch: {type(kernel).__name__}, expected what load() gave")
         if kernel.device is not self:
             raise DeviceError(f"launch: kernel {kernel.info.name} was loaded on another device")
+        check_launch(f"launch of {kernel.info.name}", grid, block, kernargs, dynamic_lds)
         self._activate()
-        packed = ctypes.create_string_buffer(kernargs, max(len(kernargs), 1))
+        packed = ctypes.create_string_buffer(bytes(kernargs), max(len(kernargs), 1))
         size = ctypes.c_size_t(len(kernargs))
         extra = (ctypes.c_void_p * 5)(
             _BUFFER_POINTER,
@@ -181,6 +193,8 @@ class HipDevice:
         return results[0] if results else None
 
     def _own(self, buffer: Buffer, call: str) -> HipBuffer:
+        if not isinstance(buffer, HipBuffer):
+            raise DeviceError(f"{call}: {type(buffer).__name__} is no buffer of {self.name}")
         own = self._live.get(buffer.address)
         if own is not buffer:
             raise DeviceError(
@@ -221,16 +235,10 @@ def _not_opened(failure: RuntimeError) -> HipUnavailable:
     )
 
 
-def _check_copy(call: str, array: np.ndarray, buffer: HipBuffer) -> None:
-    if not array.flags.c_contiguous:
-        raise DeviceError(f"{call}: the array is not C-contiguous (strides {array.strides})")
-    if array.nbytes > buffer.nbytes:
-        raise DeviceError(f"{call}: {array.nbytes} bytes, the buffer has {buffer.nbytes}")
-
-
 def _error_text(hip: ModuleType, error: Any) -> str:
     _, message = hip.hipGetErrorString(error)
-    return f"{getattr(error, 'name', error)}: {_text(message)}"
+    name = str(getattr(error, "name", error))
+    return f"{name}: {_text(message)}" if message else name
 
 
 def _text(value: Any) -> str:

@@ -6,6 +6,7 @@ import copy
 import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,6 +104,7 @@ class Launcher:
         self.limits: Limits = dict(limits or {})
         check_limits_declaration(self.types, self.limits)
         self.grid = None if grid is None else _dimensions("grid", grid)
+        self.counted: Mapping[str, int] = {}
         self.block = _dimensions("block", block)
         check_block(self.info, self.block)
         self.outputs = self._written(outputs)
@@ -138,13 +140,17 @@ class Launcher:
             limits=family.limits(spec),
         )
 
-    def with_grid(self, grid: tuple[int, int, int]) -> Launcher:
+    def with_grid(
+        self, grid: tuple[int, int, int], *, counted: Mapping[str, int] = MappingProxyType({})
+    ) -> Launcher:
         """The same loaded kernel with another grid: ``launch.with_grid((n, 1, 1))(x=x, n=n)``.
 
-        Raises :class:`ArgumentError`.
+        ``counted`` holds the sizes that the grid was computed from: a launch that gives another
+        value to an argument of such a name is refused. Raises :class:`ArgumentError`.
         """
         made = copy.copy(self)
         made.grid = _dimensions("grid", grid)
+        made.counted = dict(counted)
         return made
 
     def __repr__(self) -> str:
@@ -221,6 +227,11 @@ class Launcher:
             if not type_.pointer:
                 encode(name, type_, arguments[name])
                 check_value(name, arguments[name], self.limits)
+                if self.counted.get(name, arguments[name]) != arguments[name]:
+                    raise ArgumentError(
+                        f"argument {name!r}: {arguments[name]}, but the grid {self.grid} was "
+                        f"computed for {self.counted[name]}: launch with that grid's sizes"
+                    )
                 values[name] = arguments[name]
         return values
 

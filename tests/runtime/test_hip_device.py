@@ -91,6 +91,20 @@ def test_a_launch_passes_the_packed_arguments(with_gpu):
 WRONG_CALLS = {
     "device.allocate(0)": "allocate: 0 bytes",
     "device.allocate(1 << 40)": "hipMalloc on GPU 0: hipErrorOutOfMemory: error 2",
+    "device.allocate(2.5)": "allocate: 2.5 bytes, expected at least 1, as an integer",
+    "device.allocate(1 << 70)": "bytes, expected at least 1",
+    "device.free('x')": "free: str is no buffer of Stand-in",
+    "device.copy_in(buffer, [1, 2])": "copy_in: list, expected a numpy array",
+    "device.copy_in(buffer, np.array([None]))": "copy_in: an array of Python objects",
+    "device.load(b'bytes')": "load: bytes, expected a CodeObject",
+    "device.load(code_object(), 'absent')": "load: no kernel 'absent'",
+    "device.launch('x', (1, 1, 1), (64, 1, 1), b'')": "launch: str, expected what load() gave",
+    "device.launch(own, (1, 1), (64, 1, 1), b'')": "grid is (1, 1), expected three integers",
+    "device.launch(own, (1.5, 1, 1), (64, 1, 1), b'')": "grid is (1.5, 1, 1), expected three",
+    "device.launch(own, (1, 1, 1), (64, 0, 1), b'')": "block is (64, 0, 1), expected three",
+    "device.launch(own, (1 << 32, 1, 1), (64, 1, 1), b'')": "grid is (4294967296, 1, 1), expect",
+    "device.launch(own, (1, 1, 1), (64, 1, 1), 'x')": "kernargs is str, expected bytes",
+    "device.launch(own, (1, 1, 1), (64, 1, 1), b'', dynamic_lds=-1)": "dynamic_lds is -1",
     "device.free(freed)": "free: the buffer at 0x",
     "device.copy_in(buffer, np.zeros(65, np.uint8))": "copy_in: 65 bytes, the buffer has 64",
     "device.copy_in(buffer, np.zeros((8, 8), np.uint8).T[:4])": "copy_in: the array is not C-cont",
@@ -108,6 +122,7 @@ def test_wrong_calls_are_refused(with_gpu):
         "buffer, freed = device.allocate(64), device.allocate(64)",
         "device.free(freed)",
         "kernel = HipDevice().load(code_object())",
+        "own = device.load(code_object())",
     ]
     said = with_gpu("\n".join([*setup, *(f"print(refused(lambda: {c}))" for c in WRONG_CALLS)]))
     for line, (call, message) in zip(said, WRONG_CALLS.items(), strict=True):
