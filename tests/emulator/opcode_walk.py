@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import random
 import struct
 from collections.abc import Iterator
 
@@ -86,6 +87,15 @@ ENCODINGS: dict[str, list[tuple[int, tuple[int, ...]]]] = {
 }
 
 
+RANDOM_BITS = {
+    **dict.fromkeys(("sop1", "sop2", "sopk", "sopc", "sopp"), 7),
+    **dict.fromkeys(("ds", "flat", "mubuf", "mtbuf", "smem", "vop3p"), 0xFFFF),
+    **dict.fromkeys(("vop1", "vop2", "vopc"), 0),
+    "vop3": 0xFF07,
+}
+"""Bits of the first word that are no part of the opcode."""
+
+
 @functools.cache
 def instructions(encoding: str, arch: str) -> tuple[Instruction, ...]:
     """What the disassembler reads from all words of an encoding."""
@@ -98,6 +108,18 @@ def _instructions(encoding: str, arch: str) -> Iterator[Instruction]:
             (inst, *_) = decode(struct.pack("<4I", first, second, 0, 0), arch)
             if inst.mnemonic:
                 yield inst
+
+
+def random_instructions(encoding: str, arch: str, seed: int) -> Iterator[Instruction]:
+    """Each opcode of an encoding with random operands and modifiers."""
+    rng = random.Random(f"{encoding} {arch} {seed}")
+    for first, seconds in ENCODINGS[encoding]:
+        low, high = first ^ rng.getrandbits(32) & RANDOM_BITS[encoding], rng.getrandbits(32)
+        if encoding.startswith("vop3"):
+            high = high & ~0x7FF_FFFF | rng.choice(seconds) & 0x7FF_FFFF
+        (inst, *_) = decode(struct.pack("<4I", low, high, rng.getrandbits(32), 0), arch)
+        if inst.mnemonic:
+            yield inst
 
 
 def is_executed(inst: Instruction, arch: str) -> bool:

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.emulator.opcode_walk import ARCHS, ENCODINGS, instructions, missing
+from rocke.arch import target
+from rocke.emulator.blocks import Program
+from rocke.emulator.checks.effects import effects
+from rocke.emulator.checks.flow import Flow
+from rocke.emulator.checks.hazard_rules import Rules
+from rocke.emulator.checks.instrument import Instrumentation
+from rocke.emulator.checks.kinds import Check
+from rocke.emulator.counting import counting
+from tests.emulator.opcode_walk import (
+    ARCHS,
+    ENCODINGS,
+    instructions,
+    is_executed,
+    missing,
+    random_instructions,
+)
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "emulated-device.md"
 NOT_EXECUTED = {
@@ -52,3 +68,20 @@ def test_the_list_is_exact() -> None:
 def test_the_guide_has_the_list() -> None:
     text = GUIDE.read_text()
     assert [name for name in NOT_EXECUTED if f"`{name}`" not in text] == []
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+def test_every_form_is_executed_or_refused(encoding: str, arch: str) -> None:
+    """No other error, and checks and counters can deal with what is executed."""
+    instrumentation = Instrumentation(Flow(Program(), arch, (), ()), frozenset(Check), (), {})
+    count, rules, tried = counting(target(arch)), Rules(arch), 0
+    for seed in range(4):
+        for inst in random_instructions(encoding, arch, seed):
+            tried += 1
+            if is_executed(inst, arch):
+                instrumentation(replace(inst, address=4 * tried))
+                count(inst)
+                rules.of(inst, effects(inst, arch), matrix_used=True)
+    assert tried > 15

@@ -202,6 +202,9 @@ def _check_modifiers(op: VectorOp, inst: Instruction) -> None:
     for name, value in inst.modifiers.items():
         if name not in known and value is not False:
             raise UnknownInstruction(inst, f"modifier {name!r} is not supported")
+    for type_, operand in zip(op.sources, inst.operands[len(op.results) :], strict=False):
+        if type_.bits == 64 and not type_.is_float and (operand.neg or operand.abs):
+            raise UnknownInstruction(inst, f"neg or abs of a {type_.name} operand")
     chosen = inst.modifiers.get("op_sel", ())
     if isinstance(chosen, tuple):
         types = (*op.sources, op.results[0])

@@ -378,6 +378,9 @@ def test_what_is_not_honoured_is_refused():
     ):
         with pytest.raises(UnknownInstruction, match=why):
             lower(replace(inst, **changes), "gfx942", True)
+    (pair,) = assemble(["v_cvt_scalef32_sr_pk_fp4_f32 v6, -|v[2:3]|, v4, s0"], "gfx950")
+    with pytest.raises(UnknownInstruction, match="neg or abs of a u64 operand"):
+        lower(pair, "gfx950", True)
     special = Operand(OperandKind.SPECIAL, text="src_pops_exiting_wave_id")
     operands = (plain.operands[0], special, plain.operands[2])
     with pytest.raises(UnknownInstruction, match="src_pops"):
