@@ -24,9 +24,10 @@ def open_device(
     from rocke.runtime import open_device as open_gpu
     from rocke.runtime.hip_device import HipUnavailable
 
-    if name == "emulated" or ((count or check) and name == "auto"):
+    checks = check is not None
+    if name == "emulated" or ((count or checks) and name == "auto"):
         return _emulated(arch, count, check)
-    if count or check:
+    if count or checks:
         option = "--counters" if count else "--check"
         raise UserError(f"{option} needs the emulated device, not {name!r}")
     if name == "auto":
@@ -52,6 +53,7 @@ def _emulated(arch: str | None, count: bool = False, check: str | None = None) -
 
     counters: Literal["basic", "full"] = "full" if count else "basic"
     try:
-        return EmulatedDevice(arch or "gfx950", counters=counters, check=check or False)
+        checks = False if check is None else check
+        return EmulatedDevice(arch or "gfx950", counters=counters, check=checks)
     except UnknownCheck as error:
         raise UserError(f"--check: {error}") from None

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -62,6 +62,7 @@ _MEMORY_LIMIT = 1 << 40
 _GRID_LIMIT = (1 << 31) - 1
 _COUNT_LIMIT = (1 << 63) - 1
 """The native loop counts workgroups and instructions in signed 64-bit numbers."""
+_SEED_LIMIT = (1 << 64) - 1
 _PREFETCH_PADDING = 64
 _POISON_WORD = 0xFFFF_FFFF
 _DYNAMIC_STACK = 16384
@@ -108,7 +109,7 @@ class EmulatedDevice:
         threads: int | None = None,
         max_instructions: int | None = None,
         counters: Literal["basic", "full"] = "basic",
-        check: bool | str | Iterable[Check] = False,
+        check: bool | str | Iterable[Check | str] = False,
         seed: int = 0,
     ) -> None:
         if counters not in ("basic", "full"):
@@ -119,12 +120,16 @@ class EmulatedDevice:
             raise DeviceError(str(error)) from error
         for what, value in (("threads", threads), ("max_instructions", max_instructions)):
             if value is not None and not _is_count(value, _COUNT_LIMIT):
-                raise DeviceError(f"{what} is {value!r}, expected an integer of at least 1")
+                raise DeviceError(
+                    f"{what} is {value!r}, expected an integer from 1 to {_COUNT_LIMIT}"
+                )
         self.arch = self.target.name
         self.name = f"emulated {self.arch} ({self.target.product})"
         self.max_instructions = max_instructions
         self._count_all = counters == "full"
         self.checks = parse_checks(check)
+        if not _is_count(seed, _SEED_LIMIT, least=0):
+            raise DeviceError(f"seed is {seed!r}, expected an integer from 0 to {_SEED_LIMIT}")
         self.seed = int(seed)
         self._report: CheckReport | None = None
         self._expected: list[Expected] = []
@@ -134,6 +139,12 @@ class EmulatedDevice:
         self._segments: WeakValueDictionary[str, Segments] = WeakValueDictionary()
         self._load_lock = threading.Lock()
         self._last: _Launch | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an EmulatedDevice cannot be pickled: it belongs to its process, as do its kernels and "
+            "buffers; open one in each process"
+        )
 
     def allocate(self, nbytes: int) -> EmulatedBuffer:
         """Allocate device memory; see :meth:`Device.allocate`. It is zero-filled."""
@@ -400,7 +411,8 @@ class EmulatedDevice:
         found = checks.findings(name, place)
         if fault is None and Check.UNINITIALISED in self.checks:
             found += checks.unwritten(name, expected)
-        self._report = CheckReport(name, self.checks, tuple(found))
+        stopped = "" if fault is None else str(fault)
+        self._report = CheckReport(name, self.checks, tuple(found), stopped)
         if found:
             raise CheckError(name, found, fault)
         if fault is not None:
@@ -413,8 +425,14 @@ class EmulatedDevice:
 
         An array is host memory that the launch uses in place (:meth:`wrap`), with any strides;
         ``where``, of the same shape, leaves elements out. A buffer counts byte by byte. What is not
-        written becomes a finding of the uninitialised check.
+        written becomes a finding of the uninitialised check. Raises :class:`DeviceError` on a
+        device without it.
         """
+        if Check.UNINITIALISED not in self.checks:
+            raise DeviceError(
+                "expect_written: this device does not check it: open it with check=True, or with "
+                f"{Check.UNINITIALISED.value!r} among the names"
+            )
         array = output
         if not isinstance(array, np.ndarray):
             array = self.memory.check(output, "expect_written").array
@@ -483,9 +501,9 @@ def _checked_slice(seed: int) -> int:
     return 64 + int(np.random.default_rng(seed).integers(0, 2000))
 
 
-def _is_count(value: object, most: int) -> bool:
+def _is_count(value: object, most: int, least: int = 1) -> bool:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and 1 <= value <= most  # type: ignore[operator]
+    return whole and least <= value <= most  # type: ignore[operator]
 
 
 def _scratch_lane_bytes(handle: _Handle) -> int:

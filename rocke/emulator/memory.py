@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -45,6 +45,12 @@ class EmulatedBuffer:
     writable: bool = True
     owner: object = None
     """What keeps the memory alive: the mapping, or the wrapped array."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "memory of an emulated device cannot be pickled: it belongs to its process; copy_out "
+            "gives an array that can"
+        )
 
     @property
     def range(self) -> Range:

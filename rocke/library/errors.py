@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 
@@ -26,3 +27,6 @@ class NoKernel(LookupError):
 
     def __str__(self) -> str:
         return self._explain()
+
+    def __reduce__(self) -> tuple[type[NoKernel], tuple[Callable[[], str]]]:
+        return NoKernel, (functools.partial(str, str(self)),)

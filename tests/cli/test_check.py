@@ -53,5 +53,8 @@ def test_a_broken_kernel_as_json(rocke, broken):
 def test_unknown_checks_and_other_devices(rocke):
     error = rocke("run", "vsa", *SMALL, "--check=races").error
     assert error.startswith("--check: check 'races' is unknown; the checks are bounds, ")
+    for device in ("emulated", "auto"):
+        error = rocke("run", "vsa", "--demo", "--device", device, "--check=").error
+        assert "names no check; the checks are bounds, " in error
     error = rocke("run", "vsa", "--demo", "--device", "hip", "--check").error
     assert error == "--check needs the emulated device, not 'hip'"

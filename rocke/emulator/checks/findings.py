@@ -52,11 +52,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The findings of one launch, in the order in which they happened first."""
+    """The findings of one launch, in the order in which they happened first.
+
+    ``fault`` is the fault that ended the launch early, in words, or empty: what would have come
+    after it was not checked.
+    """
 
     kernel: str
     checks: frozenset[Check]
     findings: tuple[Finding, ...] = field(default=())
+    fault: str = ""
 
     @property
     def by_check(self) -> dict[Check, tuple[Finding, ...]]:
@@ -69,10 +74,15 @@ class CheckReport:
 
     def __str__(self) -> str:
         lines = [f"kernel {self.kernel}:"]
+        until = " before the fault" if self.fault else ""
+        if self.fault:
+            lines.append("  stopped by a fault: what comes after it was not checked")
         for check, found in self.by_check.items():
             number = "no findings" if not found else f"{len(found)} finding(s)"
-            lines.append(f"  {check.value}: {number}")
+            lines.append(f"  {check.value}: {number}{until}")
         lines += [str(finding) for finding in self.findings]
+        if self.fault:
+            lines.append(self.fault)
         return "\n".join(lines)
 
 
@@ -102,6 +112,9 @@ class CheckError(KernelFault):
         )
         self.findings = tuple(findings)
         self.fault = fault
+
+    def __reduce__(self) -> tuple[type[CheckError], tuple[Any, ...]]:
+        return CheckError, (self.report["kernel"], self.findings, self.fault)
 
 
 def lane_text(lanes: Sequence[int]) -> str:

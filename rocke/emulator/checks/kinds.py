@@ -23,22 +23,33 @@ class UnknownCheck(DeviceError):
     """A name that is no check."""
 
 
-def parse_checks(wanted: bool | str | Iterable[Check]) -> frozenset[Check]:
-    """The checks that ``wanted`` names: True for all, or names with commas between.
+_NAMES = ", ".join(check.value for check in Check)
 
-    Raises :class:`UnknownCheck`.
+
+def parse_checks(wanted: bool | str | Iterable[Check | str]) -> frozenset[Check]:
+    """The checks that ``wanted`` names: True for all, names with commas between, or a list.
+
+    Raises :class:`UnknownCheck` for what names none.
     """
     if isinstance(wanted, bool):
         return frozenset(Check) if wanted else frozenset()
-    if not isinstance(wanted, str):
-        return frozenset(wanted)
-    found = set()
-    for name in filter(None, (part.strip() for part in wanted.split(","))):
+    if not isinstance(wanted, (str, Iterable)):
+        raise UnknownCheck(f"check is {wanted!r}, expected True, False or names of {_NAMES}")
+    listed = wanted.split(",") if isinstance(wanted, str) else wanted
+    names = [name.strip() if isinstance(name, str) else name for name in listed]
+    found: set[Check] = set()
+    for name in names:
         if name == "all":
-            return frozenset(Check)
-        try:
-            found.add(Check(name))
-        except ValueError:
-            known = ", ".join(c.value for c in Check)
-            raise UnknownCheck(f"check {name!r} is unknown; the checks are {known}") from None
+            found.update(Check)
+        elif name != "":
+            found.add(_check(name))
+    if not found:
+        raise UnknownCheck(f"check is {wanted!r}, which names no check; the checks are {_NAMES}")
     return frozenset(found)
+
+
+def _check(name: object) -> Check:
+    try:
+        return Check(name)
+    except ValueError:
+        raise UnknownCheck(f"check {name!r} is unknown; the checks are {_NAMES}") from None

@@ -48,6 +48,9 @@ class HipFailure(Exception):
         super().__init__(detail)
         self.code = code
 
+    def __reduce__(self) -> tuple[type[HipFailure], tuple[HipCode, str]]:
+        return HipFailure, (self.code, str(self))
+
 
 _TABLE = """
 0 Success: no error

@@ -36,6 +36,9 @@ class UnknownInstruction(Exception):
         self.instruction = instruction
         self.why = why
 
+    def __reduce__(self) -> tuple[type[UnknownInstruction], tuple[Instruction, str]]:
+        return UnknownInstruction, (self.instruction, self.why)
+
 
 @dataclass(frozen=True)
 class FloatMode:
