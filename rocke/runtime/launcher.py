@@ -33,6 +33,9 @@ from rocke.runtime.packing import (
 )
 from rocke.runtime.promises import check_aliases, check_alignments, check_block
 
+_MOST = (1 << 31) - 1
+"""Workgroups, or work-items, along one axis: what the HIP launch call can take."""
+
 
 class LaunchRules(Protocol):
     """What :meth:`Launcher.of_family` asks of a kernel family: see ``rocke.kernels.family``."""
@@ -362,8 +365,8 @@ def _dimensions(what: str, sizes: Any) -> tuple[int, int, int]:
     if (
         not isinstance(sizes, (tuple, list))
         or len(sizes) != 3
-        or not all(isinstance(n, (int, np.integer)) and 1 <= n < 2**31 for n in sizes)
+        or not all(isinstance(n, (int, np.integer)) and 1 <= n <= _MOST for n in sizes)
     ):
-        raise ArgumentError(f"{what}: {sizes!r}, expected three counts (x, y, z) of at least 1")
+        raise ArgumentError(f"{what}: {sizes!r}, expected three counts (x, y, z) from 1 to {_MOST}")
     x, y, z = (int(n) for n in sizes)
     return x, y, z

@@ -192,6 +192,7 @@ def test_limits_that_belong_to_no_argument_are_refused(limits, message):
         ((1, 1), (64, 1, 1), "grid: "),
         (16, (64, 1, 1), r"grid: 16, expected three counts \(x, y, z\)"),
         ((1, 1, "2"), (64, 1, 1), "grid: "),
+        ((1 << 31, 1, 1), (64, 1, 1), r"grid: .*\(x, y, z\) from 1 to 2147483647"),
         ((1, 1, 1), 64, "block: 64, expected three counts"),
         (
             (1, 1, 1),
