@@ -51,11 +51,14 @@ class Field:
 class Problem:
     """Arguments of one launch, by parameter name: numpy arrays and numbers.
 
-    ``outputs`` names the arrays that the kernel writes; they start filled with NaN.
+    ``outputs`` names the arrays that the kernel writes; they start filled with NaN. ``sentinels``
+    maps an output to the value that stands in it where there is no result: it is compared exactly,
+    and takes no part in a norm.
     """
 
     arguments: Mapping[str, Any]
     outputs: tuple[str, ...]
+    sentinels: Mapping[str, float] = field(default_factory=dict)
 
 
 Grid = tuple[int, int, int]

@@ -111,7 +111,9 @@ def make_block_sparse_problem(
     arguments |= {"seqlen_q": seqlen_q, "seqlen_k": seqlen_k, "heads_per_kv": heads // kv_heads}
     arguments["scale_log2"] = log2(e) / sqrt(spec.head_size)
     ordered = {item["name"]: arguments[item["name"]] for item in _signature(spec)}
-    return Problem(ordered, ("O", "LSE") if spec.need_lse else ("O",))
+    if spec.need_lse:
+        return Problem(ordered, ("O", "LSE"), {"LSE": kernels.EMPTY_LSE})
+    return Problem(ordered, ("O",))
 
 
 def _tensor(

@@ -18,7 +18,7 @@ from rocke.compiler import (
     default_cache,
 )
 from rocke.kernels.registry import Family, Problem
-from rocke.library.verifying import relative_error
+from rocke.library.verifying import output_errors
 from rocke.runtime.device import Device
 from rocke.runtime.launcher import Launcher
 
@@ -113,7 +113,7 @@ def run_problem(
         device=device.name,
         compile_seconds=compile_seconds,
         run_seconds=seconds,
-        errors={n: relative_error(problem.arguments[n], reference[n]) for n in problem.outputs},
+        errors=output_errors(problem, reference),
         tolerance=family.tolerance(spec),
         instructions=None if counters is None else counters.instructions,
         matrix_instructions=None if counters is None else counters.matrix_instructions,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from rocke.kernels.registry import FAMILIES
+from rocke.kernels.registry import FAMILIES, Problem
 from rocke.library.library import KernelLibrary, LibraryKernel
 from rocke.library.rules import problem_fields
 from rocke.runtime.device import Device, DeviceError
@@ -57,16 +57,35 @@ def _run(kernel: LibraryKernel, device: Device, seed: int) -> tuple[float, float
     fields = problem_fields(family, problem.arguments, entry.problem, entry.constraints)
     kernel.launcher(device, fields)(**problem.arguments)
     reference = family.reference(spec, problem)
-    errors = [relative_error(problem.arguments[n], reference[n]) for n in problem.outputs]
-    return float(np.max(errors)), family.tolerance(spec)
+    errors = output_errors(problem, reference)
+    return float(np.max(list(errors.values()))), family.tolerance(spec)
 
 
-def relative_error(output: np.ndarray, reference: np.ndarray) -> float:
+def output_errors(problem: Problem, reference: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """The :func:`relative_error` of every output of a problem that was launched."""
+    return {
+        name: relative_error(
+            problem.arguments[name], reference[name], sentinel=problem.sentinels.get(name)
+        )
+        for name in problem.outputs
+    }
+
+
+def relative_error(
+    output: np.ndarray, reference: np.ndarray, *, sentinel: float | None = None
+) -> float:
     """``norm(output - reference) / norm(reference)``, over what the reference defines (not NaN).
 
-    For a reference of zeros the norm of the output. NaN in the output gives NaN.
+    For a reference of zeros the norm of the output. NaN in the output gives NaN. Where the
+    reference is ``sentinel`` the output must be it exactly, or the error is infinite; the
+    norms are over the rest.
     """
     defined = ~np.isnan(reference)
+    if sentinel is not None:
+        absent = reference == sentinel
+        if (output[absent] != np.asarray(sentinel, output.dtype)).any():
+            return float("inf")
+        defined &= ~absent
     expected = reference[defined]
     difference = float(np.linalg.norm(output.astype(np.float64)[defined] - expected))
     scale = float(np.linalg.norm(expected.astype(np.float64)))

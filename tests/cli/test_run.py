@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from rocke.arch import TARGETS
-from rocke.cli import demo_command, execute, run_command
+from rocke.cli import demo_command, run_command
 from rocke.kernels.registry import FAMILIES, SEED_FAMILIES
-from rocke.library.verifying import relative_error
+from rocke.library import verifying
+from rocke.library.verifying import output_errors, relative_error
 from rocke.runtime import DeviceError, KernelFault
 from rocke.runtime.hip_device import HipUnavailable
 
@@ -183,14 +184,14 @@ def test_wrong_input_is_one_line(rocke, arguments, message):
 
 
 def test_wrong_results_fail_the_command(rocke, monkeypatch):
-    monkeypatch.setattr(execute, "relative_error", lambda *arrays: 0.5)
+    monkeypatch.setattr(verifying, "relative_error", lambda *arrays, **options: 0.5)
     result = rocke("run", "vsa", *SMALL)
     assert result.code == 1
     assert "WRONG, error 5.00e-01" in result.out
 
 
 def test_not_a_number_is_no_pass(rocke, monkeypatch):
-    monkeypatch.setattr(execute, "relative_error", lambda *arrays: float("nan"))
+    monkeypatch.setattr(verifying, "relative_error", lambda *arrays, **options: float("nan"))
     assert rocke("run", "vsa", *SMALL).code == 1
 
 
@@ -268,6 +269,33 @@ def test_relative_error_ignores_what_the_reference_leaves_open():
     assert relative_error(np.zeros(3), np.zeros(3)) == 0
     assert relative_error(np.full(3, 0.5), np.zeros(3)) > 0.5
     assert np.isnan(relative_error(np.array([np.nan, 4, 0]), reference))
+
+
+def test_a_sentinel_is_compared_exactly_and_hides_nothing():
+    reference = np.array([3.0, 4.0, -3e38])
+    found = reference.astype(np.float32)
+    found[:2] += [0, 0.5]
+    given = {"sentinel": -3e38}
+    assert relative_error(found, reference, **given) == pytest.approx(0.1)
+    assert relative_error(found, reference) < 1e-8  # the sentinel alone makes the norm
+    found[2] = np.nextafter(found[2], np.float32(0))
+    assert relative_error(found, reference, **given) == np.inf
+    found[:] = np.nan
+    assert relative_error(found, reference, **given) == np.inf
+
+
+def test_a_wrong_lse_fails_although_some_rows_attend_nothing():
+    family = FAMILIES["block_sparse_attention"]
+    spec = family.make_spec({"head_size": 64, "dtype": "f16", "need_lse": True})
+    problem = family.make_problem(spec, np.random.default_rng(0), density=0.1)
+    reference = family.reference(spec, problem)
+    lse, live = problem.arguments["LSE"], reference["LSE"] > -1e38
+    assert 0 < np.count_nonzero(live) < live.size
+    problem.arguments["O"][...] = reference["O"]
+    lse[...] = reference["LSE"]
+    assert max(output_errors(problem, reference).values()) <= family.tolerance(spec)
+    lse[live] += 1
+    assert output_errors(problem, reference)["LSE"] > family.tolerance(spec)
 
 
 @pytest.mark.normal
