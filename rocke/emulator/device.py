@@ -68,6 +68,8 @@ _POISON_WORD = 0xFFFF_FFFF
 _DYNAMIC_STACK = 16384
 """Scratch bytes a lane for a kernel whose stack has no static size (recursion, for example)."""
 _LOADED_KEPT = 256
+_SCRATCH_LIMIT = (1 << 32) - 1
+"""The dispatch packet has 32 bits for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +232,11 @@ class EmulatedDevice:
                 segments = load_segments(code_object)
                 self._segments[code_object.sha256] = segments
             image = load_image(code_object, info, segments)
+            if not 0 <= info.scratch <= _SCRATCH_LIMIT:
+                raise DeviceError(
+                    f"kernel {info.name} wants {info.scratch} bytes of scratch a lane, at most "
+                    f"{_SCRATCH_LIMIT} can be given"
+                )
             if descriptor.wave32:
                 raise DeviceError(f"kernel {info.name} uses wavefronts of 32, {self.arch} has 64")
             entry = image.entry + (PRELOAD_SKIP if descriptor.preload else 0)

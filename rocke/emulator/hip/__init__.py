@@ -36,7 +36,10 @@ def enable(
     """
     from rocke.emulator.hip.settings import Settings
     from rocke.emulator.hip.stand_in import STAND_IN
+    from rocke.runtime.device import DeviceError
 
+    if not isinstance(target, (str, Sequence)) or not all(isinstance(t, str) for t in target):
+        raise DeviceError(f"target is {target!r}, expected a name such as gfx942, or several")
     names = target if isinstance(target, str) else ",".join(target)
     STAND_IN.enable(Settings(names, memory, options), linker)
     STAND_IN.session()

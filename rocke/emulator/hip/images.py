@@ -23,20 +23,27 @@ def code_object_at(address: int, target: str) -> CodeObject:
     """
     start = peek.read(address, len(_BUNDLE), "image")
     if start == _BUNDLE:
-        address, size = _bundled(address, target)
-        data = peek.read(address, size, "code object in the bundle")
+        data = _read(*_bundled(address, target), "code object in the bundle")
     elif start.startswith(_COMPRESSED):
         raise HipFailure(
             HipCode.INVALID_IMAGE,
             "the bundle is compressed: build it with --no-offload-compress, or unbundle it",
         )
     elif start.startswith(_ELF):
-        data = peek.read(address, _elf_size(address), "code object")
+        data = _read(address, _elf_size(address), "code object")
     else:
         raise HipFailure(
             HipCode.INVALID_IMAGE, f"neither an ELF file nor a bundle: it starts with {start[:8]!r}"
         )
     return checked(data, target, "image")
+
+
+def _read(address: int, nbytes: int, what: str) -> bytes:
+    """Bytes whose number the image states: if they are not there, the image is wrong."""
+    try:
+        return peek.read(address, nbytes, what)
+    except HipFailure as error:
+        raise HipFailure(HipCode.INVALID_IMAGE, str(error)) from error
 
 
 def checked(data: bytes, target: str, source: str) -> CodeObject:

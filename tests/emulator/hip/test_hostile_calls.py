@@ -7,14 +7,18 @@ import random
 import signal
 import tempfile
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hip import hip
 
+from rocke.compiler.code_object import CodeObject
+from rocke.emulator import EmulatedDevice
 from rocke.emulator import hip as stand_in
 from rocke.emulator.hip import peek
 from rocke.emulator.hip.errors import HipFailure
+from rocke.runtime import DeviceError
 from tests.emulator.hip.calls import (
     KIND,
     add_arguments,
@@ -27,6 +31,7 @@ from tests.emulator.hip.calls import (
     to_host,
 )
 from tests.emulator.hip.process import on_emulated_gpu
+from tests.emulator.hip.test_variables import image
 
 NOWHERE = ctypes.c_void_p(0xDEAD_0000)
 ONE, WAVE = (1, 1, 1), (64, 1, 1)
@@ -336,3 +341,43 @@ def test_a_process_that_was_forked():
         good = launch(kernel, (4, 1, 1), (256, 1, 1), arguments)[0] == 0
         os._exit(0 if good and (to_host(c, a) == a + b).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@on_emulated_gpu(max_instructions=20_000, threads=1)
+def test_damaged_objects():
+    allowed = {
+        *("Success", "ErrorInvalidImage", "ErrorNoBinaryForGpu", "ErrorNotFound"),
+        *("ErrorInvalidValue", "ErrorInvalidConfiguration"),
+        *("ErrorIllegalAddress", "ErrorLaunchFailure", "ErrorLaunchTimeOut"),
+    }
+    whole = image()
+    r, seen = random.Random(7), set()
+    memory = check(hip.hipMalloc(4096))
+
+    def note(result):
+        seen.add(result[0].name.removeprefix("hip"))
+        assert seen <= allowed, stand_in.last_failure()
+        return result[1] if result[0] == 0 else None
+
+    for _ in range(150):
+        data = np.zeros(len(whole) + 8192, np.uint8)
+        data[: len(whole)] = np.frombuffer(whole, np.uint8)
+        for at in r.sample(range(len(whole) if r.random() < 0.5 else 0xB80), r.choice([1, 2, 20])):
+            data[at] = r.randrange(256)
+        module = note(hip.hipModuleLoadData(data))
+        if module is None:
+            continue
+        note(hip.hipModuleGetGlobal(module, b"table"))
+        for name in (b"fill", b"fetch"):
+            kernel = note(hip.hipModuleGetFunction(module, name))
+            if kernel is not None:
+                note((launch(kernel, ONE, WAVE, (memory,))[0], None))
+        check(hip.hipModuleUnload(module))
+    assert {"Success", "ErrorInvalidImage"} <= seen
+
+
+def test_more_scratch_than_a_launch_can_have():
+    code_object = CodeObject.from_bytes(image("gfx942"))
+    large = replace(code_object.kernels[0], scratch=1 << 32)
+    with pytest.raises(DeviceError, match="4294967296 bytes of scratch a lane"):
+        EmulatedDevice("gfx942").load(replace(code_object, kernels=(large,)))

@@ -295,3 +295,13 @@ def test_settings_of_several_devices():
     ):
         with pytest.raises(DeviceError, match=said):
             Settings(wrong)
+    for wrong in (None, 5, ["gfx942", 950], []):
+        with pytest.raises(DeviceError, match=r"expected (a name such as gfx942|one of gfx90a)"):
+            stand_in.enable(wrong)
+
+
+@on_emulated_gpu()
+def test_targets_as_a_sequence():
+    stand_in.enable(["gfx90a", "gfx950:xnack+"])
+    found = [check(hip.hipGetDeviceProperties(i)).gcnArchName for i in range(2)]
+    assert found == ["gfx90a:sramecc+:xnack-", "gfx950:sramecc+:xnack+"]
