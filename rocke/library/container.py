@@ -8,7 +8,6 @@ one bit of the container is refused, and no name can lead outside.
 from __future__ import annotations
 
 import io
-import mmap
 import re
 import struct
 import zipfile
@@ -17,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rocke.library.errors import LibraryError
+from rocke.library.files import OpenFile
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644
@@ -48,15 +48,13 @@ def write_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 class Archive:
-    """An archive on disk, mapped into memory. ``names`` are its entries in order."""
+    """An archive on disk, held open. ``names`` are its entries in order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
-            try:
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            except ValueError:
-                raise LibraryError(f"{path}: the file is empty") from None
+        self._file = OpenFile(path)
+        if not self._file.size:
+            raise LibraryError(f"{path}: the file is empty")
         try:
             with path.open("rb") as file, zipfile.ZipFile(file) as archive:
                 entries, end = archive.infolist(), archive.start_dir
@@ -76,14 +74,10 @@ class Archive:
         start, stop = self._spans[name]
         return stop - start
 
-    def view(self, name: str) -> memoryview:
-        """The bytes of an entry, in place; nothing has checked them."""
-        start, stop = self._spans[name]
-        return memoryview(self._map)[start:stop]
-
     def read(self, name: str) -> bytes:
         """The bytes of an entry, checked by the archive's CRC."""
-        data = bytes(self.view(name))
+        start, stop = self._spans[name]
+        data = self._file.read(start, stop - start)
         if zlib.crc32(data) != self._crcs[name]:
             raise LibraryError(f"{self.path}: {name}: damaged (its CRC differs)")
         return data
@@ -112,7 +106,8 @@ class Archive:
             raise self._fail(f"{end - offset} bytes between the last entry and the directory")
         count = len(entries)
         expected = _END.pack(b"PK\5\6", 0, 0, count, count, central, end, 0)
-        if self._map[end + central :] != expected:
+        found = self._file.size - end - central
+        if found != len(expected) or self._file.read(end + central, found) != expected:
             raise self._fail("its end is not that of an archive of rocke pack")
         return spans
 
@@ -126,7 +121,7 @@ class Archive:
                 found, wanted = getattr(entry, field), getattr(expected, field)
                 raise self._fail(f"entry {name!r}: {field} is {found!r}, expected {wanted!r}")
         header = expected.FileHeader(zip64=False)
-        if self._map[offset : offset + len(header)] != header:
+        if self._file.read(offset, len(header)) != header:
             raise self._fail(f"entry {name!r}: its own header differs from the directory")
 
     def _fail(self, what: str) -> LibraryError:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocke.library.constraints import Problem
+from rocke.library.constraints import Constraint, Problem, plain_problem
 from rocke.library.manifest import KernelEntry
+from rocke.library.naming import short
 from rocke.library.selector import FAMILY, known_fields, rank
 
 _SHOWN = 3
@@ -37,7 +38,8 @@ class Explanation:
         lines = []
         if self.chosen is not None:
             others = len(serving) - 1
-            lines.append(f"{self.chosen} is chosen" + (f", before {others} others" * bool(others)))
+            before = f", before {others} other{'s' * (others > 1)}" if others else ""
+            lines.append(f"{self.chosen} is chosen{before}")
         else:
             lines.append(f"none of {len(self.verdicts)} kernels for {self.arch} serves the problem")
         missed = [v for v in self.verdicts if v.reasons]
@@ -50,23 +52,27 @@ class Explanation:
 
 def family_of(problem: Problem, families: Sequence[str]) -> str | None:
     """The family that a problem means: the one it names, or the only one."""
-    named = problem.get(FAMILY)
-    if named is not None:
+    if FAMILY in problem:
+        named = problem[FAMILY]
         return named if isinstance(named, str) else None
     return families[0] if len(families) == 1 else None
 
 
 def explain(entries: Sequence[KernelEntry], problem: Problem, arch: str) -> Explanation:
     """Judge every kernel of the problem's family and target."""
+    plain_problem(problem)
     families = sorted({e.family for e in entries})
     archs = sorted({e.arch for e in entries})
     family = family_of(problem, families)
     if family not in families:
         listed = ", ".join(families)
-        named = f"family is {problem[FAMILY]!r}" if FAMILY in problem else "family is not given"
-        return Explanation(problem, arch, None, (), f"{named}, expected one of {listed}")
+        named = (
+            f"family is {short(problem[FAMILY])}" if FAMILY in problem else "family is not given"
+        )
+        return Explanation(problem, arch, None, (), f"family {named}, expected one of {listed}")
     if arch not in archs:
-        note = f"no kernels for {arch}: the library is for {', '.join(archs)}"
+        shown = arch if isinstance(arch, str) else short(arch)
+        note = f"no kernels for {shown}: the library is for {', '.join(archs)}"
         return Explanation(problem, arch, None, (), note)
     own = sorted((e for e in entries if (e.family, e.arch) == (family, arch)), key=rank)
     if not own:
@@ -77,8 +83,15 @@ def explain(entries: Sequence[KernelEntry], problem: Problem, arch: str) -> Expl
 
 
 def reasons(entry: KernelEntry, problem: Problem) -> tuple[str, ...]:
-    """Why a kernel does not serve a problem; empty if it does."""
-    found = [r for c in entry.constraints if (r := c.reason(problem))]
+    """Why a kernel does not serve a problem, a reason a field; empty if it does."""
+    failing: dict[str, list[Constraint]] = {}
+    for c in entry.constraints:
+        if c.reason(problem):
+            failing.setdefault(c.field, []).append(c)
+    found = [
+        own[0].reason(problem) + "".join(f" and {c.expected()}" for c in own[1:])
+        for own in failing.values()
+    ]
     known = known_fields(entry)
     found += [f"{name} is not known to this kernel" for name in problem if name not in known]
     return tuple(found)

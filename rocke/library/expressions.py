@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rocke.library.naming import short
+
 Expression = int | str | tuple[Any, ...]
 
 OPERATIONS = ("mul", "add", "ceil_div")
@@ -25,7 +27,7 @@ def parse(raw: Any, where: str, depth: int = 0) -> Expression:
     good = isinstance(raw, (list, tuple)) and len(raw) == 3 and raw[0] in OPERATIONS
     if not good or depth >= MAX_DEPTH:
         raise ValueError(
-            f"{where}: {raw!r}, expected a count below 2**31, a name, or "
+            f"{where}: {short(raw)}, expected a count below 2**31, a name, or "
             f"[{' or '.join(OPERATIONS)}, a, b] nested at most {MAX_DEPTH} deep"
         )
     return (raw[0], parse(raw[1], where, depth + 1), parse(raw[2], where, depth + 1))
@@ -54,7 +56,7 @@ def evaluate(expression: Expression, values: Mapping[str, Any]) -> int:
     if isinstance(expression, str):
         value = values.get(expression)
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"{expression} is {value!r}, expected an integer")
+            raise ValueError(f"{expression} is {short(value)}, expected an integer")
         return value
     op, left, right = expression
     a, b = evaluate(left, values), evaluate(right, values)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 from rocke.compiler.code_object import CodeObject
 from rocke.library import expressions
-from rocke.library.constraints import MISSING, Problem
+from rocke.library.constraints import MISSING, Problem, Unusable, plain_problem
 from rocke.library.errors import LibraryError, NoKernel
 from rocke.library.explaining import Explanation, explain, family_of
 from rocke.library.manifest import KernelEntry, Manifest
@@ -39,8 +40,7 @@ class LibraryKernel:
 
     def grid(self, problem: Problem) -> tuple[int, int, int]:
         """Workgroups of a launch; raises ``ValueError`` that names what the problem leaves out."""
-        defaults = {c.field: c.default for c in self.entry.constraints if c.default is not MISSING}
-        values = {**defaults, **problem}
+        values = self._sizes(problem)
         try:
             x, y, z = (expressions.evaluate(g, values) for g in self.entry.grid)
         except ValueError as error:
@@ -51,11 +51,22 @@ class LibraryKernel:
         """The kernel, loaded on a device and called with named arguments.
 
         ``problem`` holds the fields that the grid depends on, if it does. A device loads each
-        kernel once. Raises :class:`LibraryError` for a damaged object, ``ValueError`` for a grid
-        that the problem does not give, :class:`DeviceError` when the device refuses.
+        kernel once. A launch that gives such a field another value is refused. Raises
+        :class:`LibraryError` for a damaged object, ``ValueError`` for a grid that the problem does
+        not give, :class:`DeviceError` when the device refuses.
         """
-        grid = self.grid(problem or {})
-        return self.library.loaded(self.entry, device).with_grid(grid)
+        asked = problem or {}
+        grid, sizes = self.grid(asked), self._sizes(asked)
+        names = {name for g in self.entry.grid for name in expressions.names(g)}
+        counted = {name: sizes[name] for name in names}
+        return self.library.loaded(self.entry, device).with_grid(grid, counted=counted)
+
+    def _sizes(self, problem: Problem) -> dict[str, Any]:
+        """The problem's values, and what it leaves out."""
+        defaults = {c.field: c.default for c in self.entry.constraints if c.default is not MISSING}
+        given = plain_problem(problem)
+        shown = {n: problem[n] if isinstance(v, Unusable) else v for n, v in given.items()}
+        return {**defaults, **shown}
 
 
 class KernelLibrary:
@@ -85,6 +96,13 @@ class KernelLibrary:
         return cls(store, manifest)
 
     @property
+    def outdated(self) -> bool:
+        """Whether a later build into the library's folder failed, was interrupted, or still runs:
+        the library is then the one of the build before.
+        """
+        return self._store.outdated
+
+    @property
     def kernels(self) -> tuple[LibraryKernel, ...]:
         """Every kernel, in the order of the manifest."""
         return tuple(self._kernels.values())
@@ -94,10 +112,14 @@ class KernelLibrary:
 
         ``problem`` maps field names to values; ``family`` may be left out where the library has
         one. A field that a kernel has a default for may be left out; one that no kernel knows is
-        refused. Raises :class:`NoKernel`, whose text is that of :meth:`explain`.
+        refused. Raises :class:`NoKernel`, whose text is that of :meth:`explain`, and ``TypeError``
+        for a problem that is no mapping.
         """
+        plain = plain_problem(problem)
         family = family_of(problem, self._families)
-        found = None if family is None else self._selector.find(family, arch, problem)
+        found = None
+        if family is not None and isinstance(arch, str):
+            found = self._selector.find(family, arch, plain)
         if found is None:
             asked = dict(problem)
             raise NoKernel(lambda: str(self.explain(asked, arch)))

@@ -8,8 +8,10 @@ compared with it again before it is loaded.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -20,15 +22,27 @@ from rocke.compiler.code_object import CodeObject, CodeObjectError, KernelInfo
 from rocke.library import expressions
 from rocke.library.constraints import Constraint
 from rocke.library.errors import LibraryError
-from rocke.runtime.packing import ArgumentError, check_signature, parse_signature
+from rocke.library.naming import (
+    MAX_NAME,
+    MAX_SYMBOL,
+    check_field,
+    check_name,
+    check_symbol,
+    check_text,
+    check_version,
+    short,
+)
+from rocke.runtime.limits import GRID, OPERATIONS, Size
+from rocke.runtime.packing import ArgumentError, check_signature, parse_signature, parse_type
+from rocke.runtime.promises import check_block
 
 SCHEMA_VERSION = 1
 MAX_BYTES = 256 << 20
 MAX_KERNELS = 100_000
+MAX_CONSTRAINTS = 500
+"""Of one kernel."""
 _FIRST = re.compile(rb'\{"digest": "sha256:([0-9a-f]{64})",\n')
 _FILE = re.compile(r"objects/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,239}\.hsaco")
-_SYMBOL = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]{0,1000}")
-_CONTROL = re.compile(r"[\x00-\x1f]")
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -116,6 +130,7 @@ class KernelEntry:
             code_object = CodeObject.from_bytes(data, source=source)
             info = code_object.kernel(self.symbol)
             check_signature(parse_signature(self.signature), info)
+            check_block(info, self.block)
         except (CodeObjectError, ArgumentError) as error:
             text = str(error).removeprefix(f"{source}: ")
             raise LibraryError(f"{source}: {text}") from None
@@ -183,7 +198,9 @@ class Manifest:
             "toolchain": list(self.toolchain),
         }
         lines = [f"{json.dumps(k)}: {json.dumps(v)}," for k, v in head.items()]
-        kernels = ",\n".join(json.dumps(k.plain(), sort_keys=True) for k in self.kernels)
+        kernels = ",\n".join(
+            json.dumps(k.plain(), sort_keys=True, allow_nan=False) for k in self.kernels
+        )
         body = "\n".join([*lines, f'"kernels": [\n{kernels}\n]}}\n']).encode()
         return b'{"digest": "sha256:%s",\n' % hashlib.sha256(body).hexdigest().encode() + body
 
@@ -248,11 +265,13 @@ class _Reader:
                     raise ValueError(f"{what} {value!r} stands twice")
                 seen.add(value)
         return Manifest(
-            name=_text(raw["name"], "name"),
-            version=_text(raw["version"], "version"),
-            description=_text(raw["description"], "description"),
-            rocke=_text(raw["rocke"], "rocke"),
-            toolchain=tuple(_text(t, "toolchain") for t in _list(raw["toolchain"], "toolchain")),
+            name=check_name(raw["name"], "name"),
+            version=check_version(raw["version"], "version"),
+            description=check_text(raw["description"], "description"),
+            rocke=check_version(raw["rocke"], "rocke"),
+            toolchain=tuple(
+                check_text(t, "toolchain") for t in _list(raw["toolchain"], "toolchain")
+            ),
             kernels=entries,
         )
 
@@ -260,10 +279,13 @@ class _Reader:
         _keys(_table(raw, where), {f.name for f in fields(KernelEntry)}, where)
         required = raw["required_workgroup_size"]
         return KernelEntry(
-            **{k: _text(raw[k], f"{where}.{k}") for k in ("id", "family", "arch", "target")},
+            id=check_symbol(raw["id"], f"{where}.id", MAX_SYMBOL + MAX_NAME),
+            family=check_field(raw["family"], f"{where}.family"),
+            arch=check_field(raw["arch"], f"{where}.arch"),
+            target=check_text(raw["target"], f"{where}.target"),
             spec=_plain_table(raw["spec"], f"{where}.spec"),
             code_object_version=_count(raw["code_object_version"], f"{where}.code_object_version"),
-            symbol=_matching(_SYMBOL, raw["symbol"], f"{where}.symbol"),
+            symbol=check_symbol(raw["symbol"], f"{where}.symbol", MAX_SYMBOL + len(".kd")),
             file=_matching(_FILE, raw["file"], f"{where}.file"),
             size=_count(raw["size"], f"{where}.size"),
             sha256=_matching(_HEX, raw["sha256"], f"{where}.sha256"),
@@ -275,16 +297,18 @@ class _Reader:
             else _sizes(required, f"{where}.required_workgroup_size"),
             resources=self.resources(raw["resources"], f"{where}.resources"),
             limits={
-                name: _limit(limit, f"{where}.limits.{name}")
+                check_field(name, f"{where}.limits"): _limit(limit, f"{where}.limits.{name}")
                 for name, limit in _table(raw["limits"], f"{where}.limits").items()
             },
-            constraints=tuple(
-                Constraint.parse(c, f"{where}.constraints[{i}]")
-                for i, c in enumerate(_list(raw["constraints"], f"{where}.constraints"))
-            ),
+            constraints=self.constraints(raw["constraints"], f"{where}.constraints"),
             priority=_integer(raw["priority"], f"{where}.priority"),
             problem=_plain_table(raw["problem"], f"{where}.problem"),
         )
+
+    def constraints(self, raw: Any, where: str) -> tuple[Constraint, ...]:
+        if len(_list(raw, where)) > MAX_CONSTRAINTS:
+            raise ValueError(f"{where}: {len(raw)}, expected at most {MAX_CONSTRAINTS}")
+        return tuple(Constraint.parse(c, f"{where}[{i}]") for i, c in enumerate(raw))
 
     def arguments(self, raw: Any, where: str) -> tuple[Argument, ...]:
         found = []
@@ -292,15 +316,13 @@ class _Reader:
             here = f"{where}[{index}]"
             _keys(_table(item, here), {f.name for f in fields(Argument)}, here)
             argument = Argument(
-                name=_text(item["name"], f"{here}.name"),
-                type=_text(item["type"], f"{here}.type"),
+                name=check_field(item["name"], f"{here}.name"),
+                type=_type(item["type"], f"{here}.type"),
                 offset=_count(item["offset"], f"{here}.offset"),
                 size=_count(item["size"], f"{here}.size"),
-                kind=_text(item["kind"], f"{here}.kind"),
-                access=_text(item["access"], f"{here}.access"),
+                kind=check_field(item["kind"], f"{here}.kind"),
+                access=check_text(item["access"], f"{here}.access"),
             )
-            if not argument.name.isidentifier() or not argument.name.isascii():
-                raise ValueError(f"{here}.name: {argument.name!r}, expected a name")
             found.append(argument)
         if len({a.name for a in found}) != len(found):
             raise ValueError(f"{where}: two arguments of one name")
@@ -314,15 +336,42 @@ class _Reader:
 
 def _table(raw: Any, where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
-        raise ValueError(f"{where}: {_short(raw)}, expected a table")
+        raise ValueError(f"{where}: {short(raw)}, expected a table")
     return raw
 
 
 def _plain_table(raw: Any, where: str) -> dict[str, Any]:
     for name, value in _table(raw, where).items():
-        if not isinstance(value, (int, float, str)):
-            raise ValueError(f"{where}.{name}: {_short(value)}, expected a plain value")
+        check_field(name, where)
+        check_plain(value, f"{where}.{name}")
     return dict(raw)
+
+
+def check_plain(value: Any, where: str) -> None:
+    """Refuse what is no number, boolean or text of a manifest; raises ``ValueError``."""
+    if isinstance(value, str):
+        check_text(value, where)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where}: {value}, expected a finite number")
+    elif isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"{where}: {short(value)}, expected an integer of 64 bits")
+    else:
+        raise ValueError(f"{where}: {short(value)}, expected a plain value")
+
+
+@functools.lru_cache(maxsize=4096)
+def _known_type(text: str) -> str:
+    parse_type(text)
+    return text
+
+
+def _type(raw: Any, where: str) -> str:
+    try:
+        return _known_type(check_text(raw, where))
+    except ArgumentError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _keys(raw: Mapping[str, Any], expected: Iterable[str], where: str) -> None:
@@ -333,25 +382,19 @@ def _keys(raw: Mapping[str, Any], expected: Iterable[str], where: str) -> None:
 def _list(raw: Any, where: str, length: int | None = None) -> list[Any]:
     if not isinstance(raw, list) or (length is not None and len(raw) != length):
         wanted = "a list" if length is None else f"a list of {length}"
-        raise ValueError(f"{where}: {_short(raw)}, expected {wanted}")
-    return raw
-
-
-def _text(raw: Any, where: str) -> str:
-    if not isinstance(raw, str) or len(raw) > 4096 or _CONTROL.search(raw):
-        raise ValueError(f"{where}: {_short(raw)}, expected a text of one line")
+        raise ValueError(f"{where}: {short(raw)}, expected {wanted}")
     return raw
 
 
 def _matching(pattern: re.Pattern[str], raw: Any, where: str) -> str:
-    if not pattern.fullmatch(_text(raw, where)) or ".." in raw:
-        raise ValueError(f"{where}: {_short(raw)} is not allowed (expected {pattern.pattern})")
+    if not pattern.fullmatch(check_text(raw, where)) or ".." in raw:
+        raise ValueError(f"{where}: {short(raw)} is not allowed (expected {pattern.pattern})")
     return str(raw)
 
 
 def _integer(raw: Any, where: str) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or abs(raw) >= 2**53:
-        raise ValueError(f"{where}: {_short(raw)}, expected an integer")
+        raise ValueError(f"{where}: {short(raw)}, expected an integer below 2**53")
     return raw
 
 
@@ -371,16 +414,20 @@ def _sizes(raw: Any, where: str) -> tuple[int, int, int]:
 def _limit(raw: Any, where: str) -> Any:
     """Limits as the launcher takes them, tuples for lists."""
     if isinstance(raw, list):
-        if len(raw) not in (2, 3) or not all(isinstance(n, (int, float)) for n in raw):
-            raise ValueError(f"{where}: {_short(raw)}, expected [low, high] or with a step")
+        if len(raw) not in (2, 3) or not all(type(n) in (int, float) for n in raw):
+            raise ValueError(f"{where}: {short(raw)}, expected [low, high] or with a step")
+        for number in raw:
+            check_plain(number, where)
+        if raw[0] > raw[1] or (len(raw) == 3 and raw[2] < 1):
+            raise ValueError(f"{where}: {short(raw)}, expected low <= high and a step of 1 or more")
         return tuple(raw)
     made: dict[str, Any] = {}
     for key, value in _table(raw, where).items():
         if key == "align":
             made[key] = max(1, _count(value, f"{where}.align"))
-        elif key == "strided":
+        elif key in ("strided", "apart"):
             if not isinstance(value, bool):
-                raise ValueError(f"{where}.strided: {_short(value)}, expected true or false")
+                raise ValueError(f"{where}.{key}: {short(value)}, expected true or false")
             made[key] = value
         elif key == "shape":
             made[key] = tuple(_size(v, f"{where}.shape") for v in _list(value, where))
@@ -394,13 +441,14 @@ def _limit(raw: Any, where: str) -> Any:
     return made
 
 
-def _size(raw: Any, where: str) -> int | str:
-    return _text(raw, where) if isinstance(raw, str) else _integer(raw, where)
-
-
-def _short(raw: Any) -> str:
-    text = repr(raw)
-    return text if len(text) < 80 else text[:77] + "..."
+def _size(raw: Any, where: str, depth: int = 0) -> Size:
+    if isinstance(raw, list):
+        if len(raw) != 3 or raw[0] not in OPERATIONS or depth >= expressions.MAX_DEPTH:
+            raise ValueError(f"{where}: {short(raw)}, expected [{' or '.join(OPERATIONS)}, a, b]")
+        return (raw[0], *(_size(r, where, depth + 1) for r in raw[1:]))
+    if isinstance(raw, str):
+        return raw if raw in GRID else check_field(raw, where)
+    return _integer(raw, where)
 
 
 def schema() -> dict[str, Any]:

@@ -11,29 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf, prod
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from rocke.library import expressions
-from rocke.library.constraints import MISSING, Constraint, Problem
+from rocke.library.constraints import Constraint, Problem, plain_problem
 from rocke.library.manifest import KernelEntry
 
 FAMILY = "family"
 """The field of a problem that names the family."""
 _TRUE, _FALSE = object(), object()
+_EXACT = 2**53
+"""Integers below it are exact in float64."""
 _FEW = 24
 """Up to so many kernels are compared one by one; more, all at once."""
 
 
-def rank(entry: KernelEntry) -> tuple[float, float, str]:
+Order = tuple[int, int, str]
+
+
+def rank(entry: KernelEntry) -> Order:
     """The order of kernels that serve the same problem: the best first.
 
     The highest priority, then the tightest upper bounds, then the name.
     """
-    bounds = [c.value for c in entry.constraints if c.op == "max"]
-    return (-entry.priority, float(prod(max(b, 1) for b in bounds)), entry.id)
+    bounds: dict[str, int] = {}
+    for c in entry.constraints:
+        if c.op == "max":
+            bounds[c.field] = min(c.value, bounds.get(c.field, c.value))
+    return (-entry.priority, prod(max(b, 1) for b in bounds.values()), entry.id)
 
 
 def known_fields(entry: KernelEntry) -> frozenset[str]:
@@ -55,14 +62,14 @@ class _Range:
 @dataclass(frozen=True)
 class _Candidate:
     entry: KernelEntry
-    order: tuple[float, float, str]
+    order: Order
     ranges: tuple[_Range, ...]
     rest: tuple[Constraint, ...]
 
     def fits(self, problem: Problem) -> bool:
         for r in self.ranges:
             value = problem.get(r.field, r.default)
-            if type(value) is not int and not _integer(value):
+            if type(value) is not int:
                 return False
             if not r.low <= value <= r.high:
                 return False
@@ -100,8 +107,9 @@ class _Bucket:
         inside = np.ones(len(self.candidates), np.bool_)
         for (name, default), low, high in zip(fields, self.lows, self.highs, strict=True):
             value = problem.get(name, default)
-            if type(value) is not int and not _integer(value):
+            if type(value) is not int:
                 return None
+            value = min(max(value, -_EXACT), _EXACT)  # numpy's comparison takes no larger ones
             inside &= low <= value
             inside &= high >= value
         start = int(inside.argmax())
@@ -159,13 +167,11 @@ class Selector:
                 group.collected = {}
 
     def find(self, family: str, arch: str, problem: Problem) -> KernelEntry | None:
-        """The best kernel for a problem, or ``None``."""
+        """The best kernel for a problem, or ``None``; ``TypeError`` for what is no problem."""
         best = None
+        plain = plain_problem(problem)
         for group in self._groups.get((family, arch), ()):
-            try:
-                found = group.find(problem)
-            except TypeError:  # a value that no kernel's constraint could hold, such as a list
-                continue
+            found = group.find(plain)
             if found is not None and (best is None or found.order < best.order):
                 best = found
         return None if best is None else best.entry
@@ -179,7 +185,7 @@ def _split(entry: KernelEntry) -> tuple[list[Constraint], _Candidate]:
     for c in entry.constraints:
         if c.op == "eq" and c.field not in exact:
             exact[c.field] = c
-        elif c.op in ("min", "max") and abs(c.value) < 2**53:
+        elif c.op in ("min", "max") and abs(c.value) < _EXACT:
             known = ranges.get(c.field, _Range(c.field, -inf, inf, c.default))
             if _keyed(known.default) != _keyed(c.default):
                 rest.append(c)
@@ -198,7 +204,3 @@ def _keyed(value: Any) -> Any:
     if isinstance(value, bool):
         return _TRUE if value else _FALSE
     return value
-
-
-def _integer(value: Any) -> bool:
-    return value is not MISSING and isinstance(value, Integral) and not isinstance(value, bool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import mmap
 import os
 from importlib import metadata
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import Protocol
 
 from rocke.library.container import Archive
 from rocke.library.errors import LibraryError
+from rocke.library.files import read_file
+from rocke.library.layout import GROUP, MANIFEST, wheel_layout, zip_layout
 from rocke.library.manifest import MAX_BYTES, KernelEntry, Manifest
 
-MANIFEST = "manifest.json"
-GROUP = "rocke.libraries"
-"""The entry-point group of installed libraries: name -> package that holds the files."""
-DIST_INFO = ("METADATA", "WHEEL", "entry_points.txt", "RECORD")
+STATE = ".rocke-build"
+"""The folder of a build folder in which the build keeps its own files."""
+UNFINISHED = "unfinished"
+"""A file in it: the last build has not ended well."""
 
 
 class Store(Protocol):
@@ -26,6 +27,11 @@ class Store(Protocol):
 
     def manifest(self) -> bytes:
         """The bytes of the manifest; raises :class:`LibraryError`."""
+        ...
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a later build into the same folder failed, was interrupted, or still runs."""
         ...
 
     def check(self, manifest: Manifest) -> None:
@@ -40,18 +46,24 @@ class Store(Protocol):
 def open_store(library: str | os.PathLike[str]) -> Store:
     """The store of a path, or of an installed library's name. Raises :class:`LibraryError`."""
     path = Path(library)
+    if path.exists() and not path.is_dir():
+        return ArchiveStore(path)
+    if not is_built(path):  # any other folder of that name hides no installed library
+        for entry in metadata.entry_points(group=GROUP):
+            if entry.name == str(library):
+                return FolderStore(_package_folder(entry))
     if path.is_dir():
         return FolderStore(path)
-    if path.exists():
-        return ArchiveStore(path)
-    for entry in metadata.entry_points(group=GROUP):
-        if entry.name == str(library):
-            return FolderStore(_package_folder(entry))
     names = ", ".join(installed()) or "none"
     raise LibraryError(
         f"{library}: no such file or folder, and no installed library of that name "
         f"(installed: {names})"
     )
+
+
+def is_built(folder: Path) -> bool:
+    """Whether a folder holds a library, or the beginning of one."""
+    return folder.joinpath(MANIFEST).exists() or folder.joinpath(STATE).exists()
 
 
 def installed() -> tuple[str, ...]:
@@ -80,13 +92,16 @@ class FolderStore:
     def manifest(self) -> bytes:
         """The bytes of the manifest; raises :class:`LibraryError`."""
         path = self.folder / MANIFEST
-        try:
-            size = path.stat().st_size
-            if size > MAX_BYTES:
-                raise LibraryError(f"{path}: {size} bytes, expected at most {MAX_BYTES}")
-            return path.read_bytes()
-        except OSError as error:
-            raise LibraryError(f"{path}: {error.strerror}: not a built library") from None
+        if path.exists():
+            return read_file(path, MAX_BYTES)
+        if self.folder.joinpath(STATE).exists():
+            raise LibraryError(f"{self.source}: the build is not finished, run it again")
+        raise LibraryError(f"{path}: No such file or directory: not a built library")
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a later build into the folder failed, was interrupted, or still runs."""
+        return self.folder.joinpath(STATE, UNFINISHED).exists()
 
     def check(self, manifest: Manifest) -> None:
         """Refuse objects that are missing, of another size, or links out of the folder."""
@@ -101,17 +116,7 @@ class FolderStore:
 
     def read(self, entry: KernelEntry) -> bytes:
         """The bytes of an object, not yet checked; raises :class:`LibraryError`."""
-        path = self._path(entry)
-        try:
-            with (
-                path.open("rb") as file,
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-            ):
-                return mapped[:]
-        except ValueError:
-            raise LibraryError(f"{path}: the file is empty") from None
-        except OSError as error:
-            raise LibraryError(f"{path}: {error.strerror}") from None
+        return read_file(self._path(entry), entry.size)
 
     def _path(self, entry: KernelEntry) -> Path:
         path = self.folder / entry.file
@@ -122,6 +127,8 @@ class FolderStore:
 
 class ArchiveStore:
     """A zip or a wheel of ``rocke pack``, used where it lies."""
+
+    outdated = False
 
     def __init__(self, path: Path) -> None:
         self.source = str(path)
@@ -136,35 +143,44 @@ class ArchiveStore:
 
     def manifest(self) -> bytes:
         """The bytes of the manifest; raises :class:`LibraryError`."""
-        return self.archive.read(self.prefix + MANIFEST)
+        name = self.prefix + MANIFEST
+        size = self.archive.size(name)
+        if size > MAX_BYTES:
+            raise LibraryError(f"{self.source}: {name}: {size} bytes, expected at most {MAX_BYTES}")
+        return self.archive.read(name)
 
     def check(self, manifest: Manifest) -> None:
-        """Refuse entries that are missing, of another size, or that the manifest does not name."""
-        left = set(self.archive.names) - {self.prefix + MANIFEST}
-        for entry in manifest.kernels:
-            name = self.prefix + entry.file
-            if name not in left:
-                raise LibraryError(f"{self.source}: {name} is missing")
-            left.remove(name)
-            size = self.archive.size(name)
-            if size != entry.size:
-                raise LibraryError(
-                    f"{self.source}: {name}: {size} bytes, the manifest says {entry.size}"
-                )
-        for name in sorted(left):
-            if not self._known(name):
-                raise LibraryError(f"{self.source}: {name} does not belong to a library")
-            self.archive.read(name)
+        """Refuse what ``rocke pack`` would not write for this manifest.
+
+        Every entry but the objects is compared byte by byte; of those the name, the place and the
+        size: their bytes are checked when they are read.
+        """
+        expected = wheel_layout(manifest) if self.prefix else zip_layout(manifest)
+        names = self.archive.names
+        present = frozenset(names)
+        for name in expected:
+            if name not in present:
+                raise self._fail(f"{name} is missing")
+        for name in names:
+            if name not in expected:
+                raise self._fail(f"{name} does not belong to a library")
+        for name, wanted in zip(names, expected, strict=True):
+            if name != wanted:
+                raise self._fail(f"{name} stands where rocke pack writes {wanted}")
+        for name, item in expected.items():
+            size, right = self.archive.size(name), _size(item)
+            if size != right:
+                raise self._fail(f"{name}: {size} bytes, the manifest says {right}")
+            if isinstance(item, bytes) and self.archive.read(name) != item:
+                raise self._fail(f"{name}: not what rocke pack writes for this manifest")
 
     def read(self, entry: KernelEntry) -> bytes:
         """The bytes of an object, not yet checked; raises :class:`LibraryError`."""
-        return bytes(self.archive.view(self.prefix + entry.file))
+        return self.archive.read(self.prefix + entry.file)
 
-    def _known(self, name: str) -> bool:
-        """What a wheel holds besides the library."""
-        if not self.prefix:
-            return False
-        folder, _, file = name.rpartition("/")
-        if folder.endswith(".dist-info"):
-            return "/" not in folder and file in DIST_INFO
-        return name == self.prefix + "__init__.py"
+    def _fail(self, what: str) -> LibraryError:
+        return LibraryError(f"{self.source}: {what}")
+
+
+def _size(item: bytes | KernelEntry) -> int:
+    return len(item) if isinstance(item, bytes) else item.size

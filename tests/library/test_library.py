@@ -1,6 +1,7 @@
 """A library at run time: open, select, explain, load, launch."""
 
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from rocke.library import KernelLibrary, LibraryError, NoKernel
 from rocke.library.constraints import Constraint
 from rocke.library.explaining import explain, reasons
 from rocke.library.selector import Selector, rank
+from rocke.runtime.packing import ArgumentError
 
 JENGA = {
     "family": "jenga_sparse_attention",
@@ -53,7 +55,7 @@ def test_what_has_a_default_may_be_left_out(library):
         ({"dtype": "bf16"}, "dtype is 'bf16', expected 'f16'"),
         ({"causal": True}, "causal is not known to this kernel"),
         ({"seqlen_q": "30"}, "seqlen_q is '30', expected at"),
-        ({"head_size": [32]}, "head_size is [32], expected 32"),
+        ({"head_size": [32]}, "head_size is [32] (list), expected 32"),
         ({"head_size": True}, "head_size is True, expected 32"),
         ({"family": "jenga"}, "family is 'jenga', expected one of jenga_sparse_attention"),
         ({"family": None}, "family is None, expected one of"),
@@ -174,6 +176,98 @@ def test_the_grid_follows_the_problem(library):
     assert kernel.grid({"rows": 8}) == (2, 1, 1)
     with pytest.raises(ValueError, match="rows is None, expected an integer"):
         kernel.grid({})
+
+
+def test_a_launch_of_other_sizes_than_the_grids_is_refused(library):
+    """Eight rows of two hundred would have been computed."""
+    device = EmulatedDevice("gfx942")
+    kernel = library.select({"family": "map_to_index", "rows": 8}, "gfx942")
+    family = FAMILIES["map_to_index"]
+    spec = family.make_spec(kernel.entry.spec)
+    large = family.make_problem(spec, np.random.default_rng(0), rows=200)
+    for rows in (8, np.int32(8)):
+        launch = kernel.launcher(device, {"rows": rows})
+        with pytest.raises(ArgumentError, match=r"argument 'rows': 200, but the grid .* for 8"):
+            launch(**large.arguments)
+    kernel.launcher(device, {"rows": 200})(**large.arguments)
+    assert (large.arguments["counts"] == np.count_nonzero(large.arguments["bitmap"], 1)).all()
+
+
+ODD = [np.array(32), np.array([32, 32]), 32.0, np.float32(32), np.True_, None, [32], b"f16", 2**70]
+
+
+@pytest.mark.parametrize("field", ["head_size", "seqlen_q", "dtype", "family", "unknown"])
+@pytest.mark.parametrize("value", [*ODD, 10**400, np.int64(32), np.str_("f16"), float("nan")])
+def test_selecting_and_explaining_agree_on_odd_values(library, field, value):
+    problem = {**JENGA, field: value}
+    explained = library.explain(problem, "gfx942")
+    if explained.chosen is None:
+        with pytest.raises(NoKernel) as caught:
+            library.select(problem, "gfx942")
+        assert str(caught.value) == str(explained)
+    else:
+        assert isinstance(value, (np.int64, np.str_))
+        kernel = library.select(problem, "gfx942")
+        assert kernel.id == explained.chosen
+        assert kernel.grid(problem)
+
+
+@pytest.mark.parametrize("arch", [None, ["gfx942"], 942, "GFX942"])
+def test_selecting_and_explaining_agree_on_odd_targets(library, arch):
+    with pytest.raises(NoKernel, match="no kernels for"):
+        library.select(JENGA, arch)
+    assert library.explain(JENGA, arch).chosen is None
+
+
+@pytest.mark.parametrize("problem", [None, [], "x", 42])
+def test_a_problem_that_is_no_mapping(library, problem):
+    for ask in (library.select, library.explain):
+        with pytest.raises(TypeError, match="expected a mapping of field names to values"):
+            ask(problem, "gfx942")
+
+
+def test_huge_bounds_and_sizes_are_compared_exactly(library):
+    """Their products exceed every float, and a bucket of many compares them in numpy."""
+    base = library.kernels[0].entry
+
+    def entry(i):
+        rules = [("n", 2**40 + i), *((f"z{j}", 2**52) for j in range(30))]
+        parsed = [
+            Constraint.parse({"field": f, "op": "max", "value": v, "default": 1}, "")
+            for f, v in rules
+        ]
+        return replace(base, id=f"k{i}", arguments=(), grid=(1, 1, 1), constraints=tuple(parsed))
+
+    selector = Selector([entry(i) for i in (3, 1, 2, *range(4, 40))])
+    found = selector.find(base.family, base.arch, {"n": 2**40 + 2})
+    assert found.id == "k2"
+    for n in (10**400, 2**64):
+        assert selector.find(base.family, base.arch, {"n": n}) is None
+    assert selector.find(base.family, base.arch, {"n": -(10**400)}).id == "k1"
+
+
+def test_an_explanation_says_each_thing_once(library):
+    without = {k: v for k, v in JENGA.items() if k != "seqlen_q"}
+    text = str(library.explain(without, "gfx942"))
+    assert text.count("seqlen_q is not given") == 2  # once a kernel
+    assert "seqlen_q is not given, expected at least 1 and at most 32" in text
+    assert "before 1 other\n" in str(library.explain(JENGA, "gfx942")) + "\n"
+
+
+def test_a_folder_does_not_hide_an_installed_library(built, tmp_path, monkeypatch):
+    package = tmp_path / "packages" / "my_kernels"
+    shutil.copytree(built, package)
+    info = tmp_path / "packages" / "my_kernels-1.dist-info"
+    info.mkdir()
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: my-kernels\nVersion: 1\n")
+    info.joinpath("entry_points.txt").write_text("[rocke.libraries]\nmy-kernels = my_kernels\n")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    monkeypatch.chdir(tmp_path)
+    tmp_path.joinpath("my-kernels", "src").mkdir(parents=True)
+    assert KernelLibrary.open("my-kernels").source == str(package)
+    shutil.copy(built / "manifest.json", tmp_path / "my-kernels")
+    shutil.copytree(built / "objects", tmp_path / "my-kernels" / "objects")
+    assert KernelLibrary.open("my-kernels").source == "my-kernels"
 
 
 class Counting:

@@ -3,14 +3,24 @@
 import copy
 import hashlib
 import json
+import sys
+from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from rocke.compiler import CodeObject
 from rocke.library.constraints import Constraint
 from rocke.library.errors import LibraryError
 from rocke.library.manifest import Manifest, schema
+from rocke.library.naming import check_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +123,53 @@ CHANGES = {
         lambda m: m["kernels"][0]["limits"].update(bitmap={"code": 1}),
         "limits.bitmap: unknown key 'code'",
     ),
-    "a control character": (lambda m: m.update(name="a\nb"), "expected a text of one line"),
+    "a control character": (lambda m: m.update(description="a\nb"), "expected a text of one line"),
+    "a name that is a path": (lambda m: m.update(name="../../evil"), "name: '../../evil'"),
+    "a name of rocke's": (lambda m: m.update(name="Rocke"), "a package of rocke's own"),
+    "a name of what rocke needs": (lambda m: m.update(name="ml-dtypes"), "one that it needs"),
+    "a module of Python": (lambda m: m.update(name="json"), "of Python itself"),
+    "a word of Python": (lambda m: m.update(name="class"), "of Python itself"),
+    "a version that is a path": (lambda m: m.update(version="1/../x"), "version: '1/../x'"),
+    "a version in other digits": (lambda m: m.update(version="１.٠"), "expected a version"),
+    "a line of Unicode": (lambda m: m.update(description="a\u2028b"), "'\\u2028'"),
+    "an escape": (lambda m: m.update(description="a\x9b31m"), "'\\x9b'"),
+    "another direction": (lambda m: m.update(description="a\u202eb"), "'\\u202e'"),
+    "half a character": (lambda m: m.update(description="a\udcffb"), "'\\udcff'"),
+    "half a character in a key": (
+        lambda m: m["kernels"][0]["spec"].update({"a\ud800": 1}),
+        "kernels[0].spec: 'a\\ud800'",
+    ),
+    "half a character in a limit": (
+        lambda m: m["kernels"][0]["limits"].update({"a\ud800": [1, 2]}),
+        "kernels[0].limits: 'a\\ud800'",
+    ),
+    "the end of a comment": (
+        lambda m: m["kernels"][0].update(family="x */ #error /*"),
+        "kernels[0].family",
+    ),
+    "an id of another kind": (lambda m: m["kernels"][0].update(id="[bold]"), "kernels[0].id"),
+    "a type that is none": (
+        lambda m: m["kernels"][0]["arguments"][0].update(type="i32 */"),
+        "kernels[0].arguments[0].type: type 'i32 */'",
+    ),
+    "a bound of 400 digits": (
+        lambda m: m["kernels"][0]["constraints"].append(
+            {"field": "x", "op": "max", "value": 10**400}
+        ),
+        "not an integer of 1329 bits",
+    ),
+    "too many constraints": (
+        lambda m: m["kernels"][0].update(constraints=m["kernels"][0]["constraints"] * 501),
+        "expected at most 500",
+    ),
+    "a spec of 400 digits": (
+        lambda m: m["kernels"][0]["spec"].update(waves=10**400),
+        "expected an integer of 64 bits",
+    ),
+    "a range turned round": (
+        lambda m: m["kernels"][0]["limits"].update(rows=[5, 1]),
+        "expected low <= high",
+    ),
     "a name that is code": (
         lambda m: m["kernels"][0]["arguments"][0].update(name="a; system(1)"),
         "expected a name",
@@ -131,6 +187,8 @@ def test_hostile_manifests_are_refused_by_reader_and_schema(raw, change):
     assert message in str(caught.value)
     beyond = {
         *("two of one id", "two of one file", "dots in a path", "a workgroup too large"),
+        *("a name of rocke's", "a name of what rocke needs", "a module of Python"),
+        *("a word of Python", "a type that is none", "a range turned round"),
     }  # what a schema cannot say
     if change not in beyond:
         with pytest.raises(jsonschema.ValidationError):
@@ -150,6 +208,28 @@ def test_files_that_are_no_manifest(data, message):
         Manifest.from_bytes(data)
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity"])
+@pytest.mark.parametrize("where", ["spec", "problem", "limits"])
+def test_numbers_that_are_not_finite(raw, number, where):
+    changed = copy.deepcopy(raw)
+    value = [1, "NUMBER"] if where == "limits" else "NUMBER"
+    changed["kernels"][0][where]["waves"] = value
+    body = sealed(changed).split(b"\n", 1)[1].replace(b'"NUMBER"', number.encode())
+    with pytest.raises(LibraryError, match=r"finite|no number that|expected low"):
+        Manifest.from_bytes(seal(body))
+
+
+def test_reserved_names_are_all_that_rocke_needs():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = {Requirement(r).name for r in (*project["dependencies"], *extras["compiler"])}
+    needed |= {Requirement(r).name for r in extras["emulator"]} | {"rocke"}
+    for name in needed:
+        with pytest.raises(ValueError, match=r"here: .* is a package of rocke's own"):
+            check_name(name, "here")
+
+
 def seal(body):
     return b'{"digest": "sha256:%s",\n' % hashlib.sha256(body).hexdigest().encode() + body
 
@@ -159,6 +239,7 @@ def seal(body):
     [
         b'"schema": 1, "schema": 1}',
         b'"schema": NaN}',
+        b'"schema": Infinity}',
         b'"schema": ' + b"[" * 100_000 + b"}",
         b'"schema": ' + b"9" * 10_000 + b"}",
         b'"schema": "\xff"}',
@@ -173,8 +254,8 @@ def test_json_that_is_hostile_in_itself(body):
 @pytest.mark.parametrize(
     ("raw", "good", "bad"),
     [
-        ({"op": "eq", "value": 4}, [4], [5, "4", True, None]),
-        ({"op": "eq", "value": True}, [True], [1, False, "True"]),
+        ({"op": "eq", "value": 4}, [4, np.int64(4)], [5, "4", True, None, 4.0, np.array(4)]),
+        ({"op": "eq", "value": True}, [True, np.True_], [1, False, "True"]),
         ({"op": "in", "value": [1, "a"]}, [1, "a"], [True, "b", 2]),
         ({"op": "min", "value": 3}, [3, 4], [2, "3", True, 3.5]),
         ({"op": "max", "value": 3}, [3, -1], [4, "3", True]),
@@ -187,7 +268,8 @@ def test_constraints_hold_or_say_why_not(raw, good, bad):
     for value in good:
         assert constraint.reason({"n": value}) == ""
     for value in bad:
-        assert constraint.reason({"n": value}).startswith(f"n is {value!r}, expected ")
+        kind = "" if isinstance(value, (int, str)) else f" ({type(value).__name__})"
+        assert constraint.reason({"n": value}).startswith(f"n is {value!r}{kind}, expected ")
     assert constraint.reason({}).startswith("n is not given, expected ")
     with_default = Constraint.parse({"field": "n", **raw, "default": good[0]}, "here")
     assert with_default.reason({}) == ""
@@ -207,6 +289,9 @@ def test_constraints_hold_or_say_why_not(raw, good, bad):
         {"field": "n", "op": "multiple_of", "value": 0},
         {"field": "n", "op": "eq", "value": 1, "else": 2},
         {"field": "n", "op": "eq", "value": 1, "default": [1]},
+        {"field": "n", "op": "max", "value": 2**63},
+        {"field": "n", "op": "eq", "value": "a\u2028"},
+        {"field": "é", "op": "eq", "value": 1},
     ],
 )
 def test_constraints_that_are_none(raw):

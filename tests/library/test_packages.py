@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import os
 import random
 import struct
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 
 from rocke.compiler import CodeObject
 from rocke.library import KernelLibrary, LibraryError, pack_wheel, pack_zip
-from rocke.library.container import write_archive
+from rocke.library.container import Archive, write_archive
+from rocke.library.layout import wheel_layout, zip_layout
 from rocke.library.manifest import Manifest
 from rocke.library.pack import wheel_name, zip_name
 
@@ -136,6 +138,30 @@ def hostile(data, rng):
     yield "suffix", data + b"\0"
     for kind, changed in lying(files[manifest], rng):
         yield kind, write_archive({**files, manifest: changed})
+        yield f"{kind}, packed", repacked(files, changed, manifest)
+    for name in files:
+        if name not in objects:
+            altered = {**files, name: files[name] + b" "}
+            yield f"{name} changed", write_archive(altered)
+    spaced = loosely_sealed(json.loads(files[manifest]))
+    yield "other spaces", write_archive({**files, manifest: spaced})
+    yield "another order", write_archive(dict(sorted(files.items(), reverse=True)))
+    yield "a folder before it", write_archive({f"a/{n}": d for n, d in files.items()})
+
+
+def repacked(files, manifest, name):
+    """The archive that packing would write for a manifest that lies, where it can be read."""
+    try:
+        read = Manifest.from_bytes(manifest)
+    except LibraryError:
+        return b""
+    layout = wheel_layout(read) if "/" in name else zip_layout(read)
+    by_name = {n.rpartition("/")[2]: d for n, d in files.items()}
+    made = {
+        n: item if isinstance(item, bytes) else by_name[item.file.rpartition("/")[2]]
+        for n, item in layout.items()
+    }
+    return write_archive(made)
 
 
 def zipped(items, *, method=zipfile.ZIP_STORED, comment=b"", mode=0o100644):
@@ -186,10 +212,21 @@ def lying(data, rng):
     yield "another size", changed(size=kernel["size"] + 1)
     yield "another sha256", changed(sha256="0" * 64)
     yield "other required size", changed(required_workgroup_size=[1, 2, 3])
+    yield "other block", changed(block=[1024, 1, 1])
     yield "schema 99", sealed({**raw, "schema": 99})
 
 
 def sealed(raw):
+    """A manifest's file; the one of the writer, where the data is what it could write."""
+    raw = {k: v for k, v in raw.items() if k != "digest"}
+    data = loosely_sealed(raw)
+    try:
+        return Manifest.from_bytes(data).to_bytes()
+    except LibraryError:
+        return data
+
+
+def loosely_sealed(raw):
     lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in raw.items() if k != "digest"]
     body = (",\n".join(lines) + "}\n").encode()
     return b'{"digest": "sha256:%s",\n' % hashlib.sha256(body).hexdigest().encode() + body
@@ -203,7 +240,7 @@ def test_hostile_packages(packed, suffix, seed, tmp_path):
         message = refusal(tmp_path / f"hostile{suffix}", data)
         assert f"hostile{suffix}" in message, kind
         seen.append(kind)
-    assert len(seen) > 45
+    assert len(seen) > 80
 
 
 def test_sealing_changes_nothing_by_itself(packed):
@@ -240,6 +277,78 @@ def test_an_object_is_not_read_through_a_link(built, tmp_path):
     objects.symlink_to(built / "objects")
     tmp_path.joinpath("manifest.json").write_bytes((built / "manifest.json").read_bytes())
     with pytest.raises(LibraryError, match="a link, expected a file of the library itself"):
+        KernelLibrary.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "entry", ["__init__.py", "METADATA", "WHEEL", "entry_points.txt", "RECORD"]
+)
+def test_a_changed_text_of_a_wheel_is_named(packed, entry, tmp_path):
+    files = entries(packed[".whl"])
+    name = next(n for n in files if n.endswith(entry))
+    same_size = files[name].replace(b"e", b"E", 1)
+    assert same_size != files[name]
+    message = refusal(tmp_path / "changed.whl", write_archive({**files, name: same_size}))
+    assert f"{name}: not what rocke pack writes for this manifest" in message
+
+
+def test_names_decide_nothing_about_where_a_package_is_written(packed, tmp_path):
+    """Each would have led outside, or into a file of rocke or pip."""
+    files = entries(packed[".zip"])
+    for field, value in (
+        ("name", "../../evil"),
+        ("name", "/tmp/evil"),
+        ("name", "ok\u2028evil = os"),
+        ("name", "rocke"),
+        ("version", "1/../../evil"),
+        ("version", "1.0\x85Requires-Dist: evil"),
+        ("rocke", "0.1; extra == 'x'"),
+    ):
+        raw = {**json.loads(files["manifest.json"]), field: value}
+        changed = write_archive({**files, "manifest.json": sealed(raw)})
+        message = refusal(tmp_path / "hostile.zip", changed)
+        assert f"manifest.json: {field}: " in message
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".whl"])
+@pytest.mark.parametrize("length", [0, 1000])
+def test_an_archive_that_is_cut_while_it_is_open(packed, suffix, length, tmp_path):
+    path = tmp_path / f"cut{suffix}"
+    path.write_bytes(packed[suffix])
+    library = KernelLibrary.open(path)
+    with path.open("r+b") as file:
+        file.truncate(length)
+    with pytest.raises(LibraryError, match=f"cut short while it was open.*now {length}"):
+        library.kernels[-1].code_object()
+
+
+def test_an_archive_that_is_replaced_while_it_is_open_serves_as_it_was(packed, tmp_path):
+    path = tmp_path / "library.zip"
+    path.write_bytes(packed[".zip"])
+    library = KernelLibrary.open(path)
+    tmp_path.joinpath("other").write_bytes(b"another file")
+    tmp_path.joinpath("other").replace(path)
+    assert len({k.code_object().sha256 for k in library.kernels}) == 8
+
+
+def test_each_object_is_read_once_and_late(packed, tmp_path, monkeypatch):
+    path = tmp_path / "library.zip"
+    path.write_bytes(packed[".zip"])
+    library = KernelLibrary.open(path)
+    read = []
+    real = Archive.read
+    monkeypatch.setattr(Archive, "read", lambda self, name: read.append(name) or real(self, name))
+    for _ in range(3):
+        library.kernels[2].code_object()
+    assert read == [library.kernels[2].entry.file]
+
+
+def test_a_pipe_is_no_library(tmp_path):
+    os.mkfifo(tmp_path / "pipe.zip")
+    with pytest.raises(LibraryError, match=r"pipe\.zip: not a regular file"):
+        KernelLibrary.open(tmp_path / "pipe.zip")
+    os.mkfifo(tmp_path / "manifest.json")
+    with pytest.raises(LibraryError, match=r"manifest\.json: not a regular file"):
         KernelLibrary.open(tmp_path)
 
 
