@@ -86,7 +86,7 @@ def _settings(
     for marker in reversed(list(definition.iter_markers("rocke"))):
         if marker.args:
             given = ", ".join(map(repr, marker.args))
-            raise pytest.UsageError(
+            raise pytest.Collector.CollectError(
                 f"marker rocke of {definition.nodeid}: {given} without a name, expected arch=..., "
                 "device=... or an option of the emulated device"
             )
@@ -94,7 +94,9 @@ def _settings(
     arch = options.pop("arch", None) or config.getoption("--rocke-arch")
     device = options.pop("device", None) or config.getoption("--rocke-device")
     if device not in DEVICES:
-        raise pytest.UsageError(f"marker rocke: device is {device!r}, expected one of {DEVICES}")
+        raise pytest.Collector.CollectError(
+            f"marker rocke: device is {device!r}, expected one of {DEVICES}"
+        )
     return device, (arch,) if isinstance(arch, str) else tuple(arch), options
 
 

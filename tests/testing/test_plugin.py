@@ -228,6 +228,7 @@ def test_a_wrong_marker_is_an_error(run_tests):
     )
     assert code != 0
     assert "device is 'cpu', expected one of" in said
+    assert "plugin.py" not in said
 
 
 def test_a_marker_without_names_is_an_error(run_tests):
@@ -240,6 +241,7 @@ def test_a_marker_without_names_is_an_error(run_tests):
     )
     assert code != 0
     assert "'gfx942' without a name, expected arch=" in said
+    assert "plugin.py" not in said
 
 
 def test_a_device_that_cannot_be_is_one_line(run_tests):
