@@ -6,8 +6,8 @@ tiles come to LDS one step ahead, each wave computes ``S^T = K Q^T``, softmax an
 without masks, then partial ones (last block, variable sizes, window edges).
 
 The spec, the kernel's parameters and the launch rule are in :mod:`.bsa_spec`, the settings and
-their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_rows` (which rows),
-:mod:`.bsa_steps` (which tiles), :mod:`.bsa_staging` (memory to LDS), :mod:`.bsa_products`,
+their defaults in :mod:`.bsa_settings`; the stages are :mod:`.bsa_order` and :mod:`.bsa_rows` (which
+rows), :mod:`.bsa_steps` (which tiles), :mod:`.bsa_staging` (memory to LDS), :mod:`.bsa_products`,
 :mod:`.bsa_softmax`, :mod:`.bsa_mask` and :mod:`.bsa_output`, on the layouts of :mod:`.bsa_layout`.
 """
 
@@ -130,7 +130,9 @@ class Visitor:
 
         any_partial = b.cmp_ne(others, 0)
         one = b.select(b.cmp_ne(left, 0), b.const_i32(1), none)
-        end = b.select(any_partial, self.steps.n, one)
+        # Uniform already: this hides from LLVM when the loop runs at all. It would else part the
+        # ways to it, copy the whole state on one of them, and spill 40 registers.
+        end = b.readfirstlane(b.select(any_partial, self.steps.n, one))
         loop = b.scf_for_iter(none, end, PORTION, [none, left, *carried], iv_name="position")
         with loop as (position, (start, left, *carried)):
             portion = self.steps.portion(start, end, left, partial=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rocke.core.ir import F32, I32, I64, IRBuilder, Value
 
 from .bsa_layout import SLOT
+from .bsa_order import Task
 from .bsa_output import NOWHERE, OutputRow, head_pointer
 from .bsa_shape import Place, Shape
 from .bsa_staging import Rows
@@ -33,14 +34,14 @@ class QueryRows:
 
     @staticmethod
     def of(b: IRBuilder, shape: Shape, place: Place, params: Mapping[str, Value]) -> QueryRows:
-        """Decode the grid: x = query block and workgroup within it, y = query head, z = batch."""
+        """Decode the task: x = query block and workgroup within it, query head, batch."""
         spec, settings = shape.spec, shape.settings
-        head = b.block_id_y()
-        kv_head = b.div(head, params["heads_per_kv"])
-        batch64, head64, kv64 = (b.sext(v, I64) for v in (b.block_id_z(), head, kv_head))
+        task = Task.of(b, settings.dies)
+        kv_head = b.div(task.head, params["heads_per_kv"])
+        batch64, head64, kv64 = (b.sext(v, I64) for v in (task.batch, task.head, kv_head))
         workgroups = -(-spec.block_q // settings.rows)
-        q_block = b.div(b.block_id_x(), workgroups)
-        share = b.sub(b.block_id_x(), b.mul(q_block, workgroups))
+        q_block = b.div(task.x, workgroups)
+        share = b.sub(task.x, b.mul(q_block, workgroups))
         exists = b.const_i1(True)
         if spec.row_order:
             order = head_pointer(b, params, "order", batch64, head64)

@@ -26,10 +26,12 @@ class BlockSparseSettings:
     """One layout of the kernel.
 
     A workgroup has ``waves_q * waves_k`` waves: ``waves_q`` of them take ``wave_rows`` query rows
-    each (32: 32x32 matrix instructions, 16: 16x16), and ``waves_k`` groups of them share the key
-    tiles of the list among themselves and merge at the end. A step of a group takes ``tile_k``
-    keys. ``buffers``: copies of K and V in LDS; 2 are filled by direct copies, 1 through registers,
-    where the target has no 16-byte direct copies.
+    each (32: 32x32 matrix instructions, 16: 16x16, of the target's full rate), and ``waves_k``
+    groups of them share the key tiles of the list among themselves and merge at the end. A step of
+    a group takes ``tile_k`` keys. ``buffers``: copies of K and V in LDS; 2 are filled by direct
+    copies, 1 through registers, where the target has no 16-byte direct copies. ``dies``: parts of
+    the device that workgroups are dealt to in turn; each gets neighbouring query blocks of few
+    heads (see :mod:`.bsa_order`).
     """
 
     wave_rows: int
@@ -37,8 +39,9 @@ class BlockSparseSettings:
     waves_k: int
     tile_k: int
     buffers: int
+    dies: int = 1
 
-    TAGS: ClassVar[tuple[str, ...]] = ("R", "WQ", "WK", "T", "B")
+    TAGS: ClassVar[tuple[str, ...]] = ("R", "WQ", "WK", "T", "B", "X")
     """What stands before each field in the kernel's name."""
 
     @property
@@ -90,6 +93,13 @@ def default_settings(
     - Up to 4 waves share a tile. With 64 query rows there are two: on gfx950 two such groups split
       the list, so that 4 waves fill the 4 SIMDs from one list; elsewhere LDS has room for a
       second workgroup instead.
+    - One query block and one head a workgroup. Two blocks that walk the union of their lists would
+      read shared keys once, but a list in any order has no cheap union, waves would wait at the
+      barriers of tiles that only the other block attends, and a row's order of keys, and so its
+      bits, would depend on its neighbour. Nor may heads of a group be taken together: their
+      patterns may differ. What they share comes from L2 instead.
+    - ``dies``: the target's. A die's workgroups are neighbours then, and find each other's keys,
+      and those of the other heads of a group, in its L2; else each L2 would read all keys.
     """
     for wave_rows in (32, 16):
         if all(size % wave_rows == 0 for size in (head_size, block_q, block_k)):
@@ -112,7 +122,7 @@ def _candidates(
         if tile_k % wave_rows == 0 and block_k % tile_k == 0:
             for waves_k in (2, 1) if direct and waves_q <= 2 else (1,):
                 yield BlockSparseSettings(
-                    wave_rows, waves_q, waves_k, tile_k, buffers=2 if direct else 1
+                    *(wave_rows, waves_q, waves_k, tile_k, 2 if direct else 1), facts.dies
                 )
 
 
@@ -136,6 +146,7 @@ def check_settings(
         check_int("settings.waves_q", s.waves_q, 1, 8),
         check_int("settings.waves_k", s.waves_k, 1, 2),
         check_int("settings.buffers", s.buffers, 2 if direct else 1, 2 if direct else 1),
+        check_choice("settings.dies", s.dies, (1, 2, 4, 8)),
     )
     if not ok:
         return False, f"{reason} (on {facts.name})"

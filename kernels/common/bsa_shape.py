@@ -123,7 +123,8 @@ class Place:
         thread = b.thread_id_x()
         lane = b.land(thread, WAVE_SIZE - 1)
         wave = b.readfirstlane(b.lshr(thread, 6))
-        key_group = b.div(wave, waves_q)
+        alone = shape.settings.waves_k == 1
+        key_group = b.const_i32(0) if alone else b.div(wave, waves_q)
         return Place(
             lane=lane,
             column=b.land(lane, rows - 1),

@@ -24,7 +24,8 @@ Strides are in elements; the head dimension (and a pattern's last) is contiguous
 shares a pattern. Token, head and batch strides of Q, K, V and O are multiples of 8, so that every
 row is 16-byte aligned; one head's rows span less than 2**32 bytes.
 
-Grid: x = query blocks times workgroups a block, y = query heads, z = batch.
+Grid: x = query blocks times workgroups a block, y = query heads, z = batch. Which of them a
+workgroup takes is :mod:`.bsa_order`'s business.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocke.core.ir import I8, I32, I64, IRBuilder, PtrType, Value, VectorType, vec
+from rocke.core.ir import I8, I32, I64, IRBuilder, Value, VectorType, vec
 
 from .bsa_layout import SLOT, WAVE_SIZE, TileLayout
 from .bsa_shape import Place, Shape
@@ -90,24 +90,28 @@ class Staging(ABC):
     def source(self, rows: Rows, step: Step, lead: int = 0) -> Value:
         """A descriptor of a step's rows that ends with the last real one; empty if not wanted.
 
-        It begins ``lead`` elements before the first row.
+        It begins ``lead`` bytes before the first row. Its elements are bytes, so that offsets are
+        made before the loops once, not as others in front of each loop.
         """
         b, tile_k = self.b, self.shape.settings.tile_k
         # An unsigned product of 32-bit factors: two scalar instructions.
         stride = b.mul(rows.stride, tile_k * self.shape.elem.bytes)
         first = b.mul(b.zext(step.number, I64), b.zext(stride, I64))
         count = b.const_i32(tile_k) if step.valid is None else step.valid
-        span = b.add(b.mul(b.sub(count, 1), rows.stride), self.shape.spec.head_size + lead)
-        size = b.land(b.mul(span, self.shape.elem.bytes), step.wanted)
-        base = earlier(b, rows.base, lead) if lead else rows.base
-        start = b.ptr_cast(b.ptr_add(b.ptr_cast(base, I8), first), self.shape.elem)
-        return b.buffer_rsrc(start, size)
+        span = b.add(b.mul(b.sub(count, 1), rows.stride), self.shape.spec.head_size)
+        size = b.land(b.add(self._bytes(span), lead), step.wanted)
+        base = b.ptr_cast(rows.base, I8)
+        base = earlier(b, base, lead) if lead else base
+        return b.buffer_rsrc(b.ptr_add(base, first), size)
 
     def piece_offset(self, rows: Rows, piece: Value) -> Value:
-        """Where the lane's 16 bytes of a piece of the tile come from, in elements of the rows."""
+        """Where the lane's 16 bytes of a piece of the tile come from, in bytes of the rows."""
         b = self.b
         row, slot = self.layout(rows).emit_source(b, piece, self.place.lane)
-        return b.add(b.mul(row, rows.stride), b.mul(slot, SLOT))
+        return self._bytes(b.add(b.mul(row, rows.stride), b.mul(slot, SLOT)))
+
+    def _bytes(self, elements: Value) -> Value:
+        return self.b.mul(elements, self.shape.elem.bytes)
 
 
 MOST_IMMEDIATE = 4095
@@ -138,10 +142,9 @@ class DirectStaging(Staging):
         return -(-self.layout(rows).pieces // self.shape.settings.waves_q)
 
     def _immediate(self, rows: Rows, i: int) -> int:
-        """Of the wave's piece ``i``, in elements."""
-        size = self.layout(rows).piece_elements
-        together = 1 + MOST_IMMEDIATE // (size * self.shape.elem.bytes)
-        return i % together * size
+        """Of the wave's piece ``i``, in bytes."""
+        size = self.layout(rows).piece_elements * self.shape.elem.bytes
+        return i % (1 + MOST_IMMEDIATE // size) * size
 
     def _lead(self, rows: Rows) -> int:
         """The greatest immediate."""
@@ -181,7 +184,7 @@ class DirectStaging(Staging):
         descriptor = self.source(rows, step, self._lead(rows))
         for i, offset in enumerate(self.offsets[rows]):
             both = self._immediate(rows, i)
-            at = b.add(own, i * size - both)
+            at = b.add(own, i * size - both // self.shape.elem.bytes)
             b.buffer_load_lds(descriptor, offset, self.array, at, nbytes=16, immediate=both)
 
 
@@ -195,7 +198,8 @@ class RegisterStaging(Staging):
 
     def __init__(self, b: IRBuilder, shape: Shape, place: Place, keys: Rows, values: Rows) -> None:
         super().__init__(b, shape, place, keys, values)
-        waves = shape.settings.waves_q
+        waves, elements = shape.settings.waves_q, shape.settings.waves_k * shape.buffer_elements
+        self.as_bytes = b.smem_view(self.array, I8, [elements * shape.elem.bytes])
         self.key_offsets = [
             self.piece_offset(keys, b.add(place.row_wave, i * waves))
             for i in range(-(-shape.keys.pieces // waves))
@@ -234,7 +238,9 @@ class RegisterStaging(Staging):
         return [self._load(descriptor, offset, self.width) for offset in offsets]
 
     def _load(self, descriptor: Value, offset: Value, count: int) -> Value:
-        return self.b.buffer_load_vN(descriptor, offset, self.shape.elem, count)
+        b, elem = self.b, self.shape.elem
+        loaded = b.buffer_load_vN(descriptor, offset, I8, count * elem.bytes)
+        return b.bitcast(loaded, vec(elem, count))
 
     def _store(self, pieces: Sequence[Value]) -> None:
         b, lanes = self.b, self.shape.group_lanes
@@ -259,21 +265,24 @@ class RegisterStaging(Staging):
 
     def _store_unit(self, targets: Sequence[Value], rows: Sequence[Value]) -> None:
         b = self.b
+        nbytes = len(rows) * self.shape.elem.bytes
         for target, column in zip(targets, transposed(b, rows), strict=True):
-            b.smem_store_vN(self.array, target, column, len(rows), align=2 * len(rows))
+            packed = b.bitcast(column, vec(I8, nbytes))
+            b.smem_store_vN(self.as_bytes, target, packed, nbytes, align=nbytes)
 
     def _unit_place(self, r: int) -> tuple[list[Value], list[Value], Value | None]:
-        """Of the lane's unit of round ``r``: source offsets, LDS targets, and whether it exists."""
+        """Of the lane's unit of round ``r``: source offsets and LDS targets in bytes, and whether
+        it exists.
+        """
         b, atoms, layout = self.b, self.shape.atoms, self.shape.values
-        across = self.shape.spec.head_size // self.width
         unit = b.add(self.thread, r * self.shape.group_lanes)
-        line = b.div(unit, across)
-        dimension = b.mul(b.sub(unit, b.mul(line, across)), self.width)
-        chunk = b.lshr(line, atoms.groups.bit_length() - 1)
-        group = b.land(line, atoms.groups - 1)
+        chunk, group, column = self._unit(unit)
+        dimension = b.mul(column, self.width)
         key = b.add(b.mul(chunk, atoms.quad_keys * self.quads), b.mul(group, 4))
         offsets = [
-            b.add(b.mul(b.add(key, q * atoms.quad_keys + j), self.values.stride), dimension)
+            self._bytes(
+                b.add(b.mul(b.add(key, q * atoms.quad_keys + j), self.values.stride), dimension)
+            )
             for q in range(self.quads)
             for j in range(4)
         ]
@@ -283,9 +292,32 @@ class RegisterStaging(Staging):
         for d in range(self.width):
             row = b.add(dimension, d)
             at = b.add(layout.emit_lane(b, row, slot, 0), half)
-            targets.append(b.add(start, at))
+            targets.append(self._bytes(b.add(start, at)))
         exists = (r + 1) * self.shape.group_lanes <= self.units
         return offsets, targets, None if exists else b.cmp_lt(unit, self.units)
+
+    def _unit(self, unit: Value) -> tuple[Value, Value, Value]:
+        """Of a unit: its chunk of ``quads`` quads, lane group, and number along the dimensions.
+
+        Units of one quad fill half a slot. 16 lanes store together: 8 columns, which the layout
+        puts to different banks, of both halves, so that they fill 8 slots and no bank waits.
+        """
+        b, groups = self.b, self.shape.atoms.groups
+        across = self.shape.spec.head_size // self.width
+        bits = groups.bit_length() - 1
+        if self.quads == 2 or self.shape.key_quads % 2 or across % 8:
+            line = b.div(unit, across)
+            return (
+                b.lshr(line, bits),
+                b.land(line, groups - 1),
+                b.sub(unit, b.mul(line, across)),
+            )
+        rest, octets = b.lshr(unit, 4), across // 8
+        line = b.div(rest, octets)
+        octet = b.sub(rest, b.mul(line, octets))
+        half = b.land(b.lshr(unit, 3), 1)
+        chunk = b.add(b.mul(b.lshr(line, bits), 2), half)
+        return chunk, b.land(line, groups - 1), b.add(b.mul(octet, 8), b.land(unit, 7))
 
     def _slot_of(self, chunk: Value, group: Value) -> tuple[Value, Value]:
         """Slot and element within it of a unit: a slot has a group's keys of two quads."""
@@ -304,15 +336,12 @@ class RegisterStaging(Staging):
         return b.select(alone, last, shared), b.select(alone, last_half, half)
 
 
-def earlier(b: IRBuilder, pointer: Value, elements: int) -> Value:
-    """The address ``elements`` before a pointer, of no array: so not as pointer arithmetic, which
+def earlier(b: IRBuilder, pointer: Value, nbytes: int) -> Value:
+    """The address ``nbytes`` before a pointer, of no array: so not as pointer arithmetic, which
     must stay within one. Besides, LLVM would move a pointer's constant offset into the loop.
     """
-    type_ = pointer.type
-    assert isinstance(type_, PtrType)
     number = b._op("llvm.ptrtoint", [pointer], [I64]).result
-    moved = b.sub(number, elements * type_.elem.bytes)
-    return b._op("llvm.inttoptr", [moved], [type_]).result
+    return b._op("llvm.inttoptr", [b.sub(number, nbytes)], [pointer.type]).result
 
 
 def transposed(b: IRBuilder, rows: Sequence[Value]) -> list[Value]:

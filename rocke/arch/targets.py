@@ -40,6 +40,7 @@ class Target:
 
     Sizes are in bytes, ``vgprs`` counts 32-bit registers a lane (architectural plus accumulation,
     one pool), rates are per clock and compute unit, ``peak_clock_mhz`` is the highest engine clock.
+    ``dies`` are the parts of a device that have an L2 each; workgroups are dealt to them in turn.
     ``fp8_format`` is ``None``, ``"fnuz"`` or ``"ocp"``. ``direct_lds_bytes`` are the sizes, in
     bytes a lane, of copies from memory to LDS that bypass registers.
     """
@@ -47,6 +48,7 @@ class Target:
     name: str
     product: str
     compute_units: int
+    dies: int
     peak_clock_mhz: int
     wave_size: int
     simds_per_cu: int
@@ -135,6 +137,7 @@ GFX90A = Target(
     name="gfx90a",
     product="MI210",
     compute_units=104,  # MI250: 110 a die [MI210, MI250 data sheets]
+    dies=1,  # MI250's two are devices of their own [CDNA2 white paper]
     peak_clock_mhz=1700,  # [MI210 data sheet]
     wave_size=64,  # [CDNA2 ISA guide]
     simds_per_cu=4,  # [CDNA2 white paper]
@@ -165,6 +168,7 @@ GFX942 = Target(
     name="gfx942",
     product="MI300X",
     compute_units=304,  # [MI300X data sheet]
+    dies=8,  # XCDs; MI300A has 6 [CDNA3 white paper]
     peak_clock_mhz=2100,  # [MI300X data sheet]
     wave_size=64,  # [CDNA3 ISA guide]
     simds_per_cu=4,  # [CDNA3 white paper]
@@ -195,6 +199,7 @@ GFX950 = Target(
     name="gfx950",
     product="MI355X",
     compute_units=256,  # [MI355X data sheet]
+    dies=8,  # XCDs [CDNA4 white paper]
     peak_clock_mhz=2400,  # [MI355X data sheet]
     wave_size=64,  # [CDNA4 ISA guide]
     simds_per_cu=4,  # [CDNA4 white paper]

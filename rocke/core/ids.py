@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rocke.core.base import BuilderBase
-from rocke.core.types import I32
+from rocke.core.addresses import Addresses
+from rocke.core.types import I32, ptr
 from rocke.core.value import Value
 
 
-class Ids(BuilderBase):
+class Ids(Addresses):
     """Numbers of the work-item and the workgroup; all ``i32``."""
 
     def thread_id_x(self) -> Value:
@@ -25,6 +25,19 @@ class Ids(BuilderBase):
     def block_id_z(self) -> Value:
         """Workgroup number along z, wave-uniform. Emits ``rocdl.workgroup.id.z``."""
         return self._emit1("block_id_z", "rocdl.workgroup.id.z", (), I32, hint="bid_z")
+
+    def grid_sizes(self) -> tuple[Value, Value, Value]:
+        """Workgroups of the launch along x, y and z, wave-uniform.
+
+        Emits loads from ``llvm.amdgcn.implicitarg.ptr``, the hidden arguments that the runtime adds
+        (code object version 5: the counts are the first three words).
+        """
+        op, type_ = "grid_sizes", ptr(I32, "constant")
+        kind = {"intrin": "llvm.amdgcn.implicitarg.ptr", "op_bundle_sizes": []}
+        first = self._op("llvm.call_intrinsic", result_types=[type_], attrs=kind).result
+        places = (self._element_pointer(op, first, I32, axis) for axis in range(3))
+        x, y, z = (self._load(op, place, I32, None) for place in places)
+        return x, y, z
 
     def lane_id(self) -> Value:
         """Lane number in the wave, 0 to 63. Emits ``rocdl.mbcnt.lo`` and ``rocdl.mbcnt.hi``."""

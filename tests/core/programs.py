@@ -180,11 +180,11 @@ def vectors(b: IRBuilder, p: SimpleNamespace) -> None:
 
 @program(
     *("rocdl.workitem.id.x", "rocdl.workgroup.id.x", "rocdl.workgroup.id.y"),
-    *("rocdl.workgroup.id.z", "rocdl.mbcnt.lo", "rocdl.mbcnt.hi"),
+    *("rocdl.workgroup.id.z", "rocdl.mbcnt.lo", "rocdl.mbcnt.hi", "llvm.amdgcn.implicitarg.ptr"),
 )
 def ids(b: IRBuilder, p: SimpleNamespace) -> None:
     total = b.add(b.thread_id_x(), b.lane_id())
-    for block in (b.block_id_x(), b.block_id_y(), b.block_id_z()):
+    for block in (b.block_id_x(), b.block_id_y(), b.block_id_z(), *b.grid_sizes()):
         total = b.add(total, block)
     keep(b, p.w, total)
 

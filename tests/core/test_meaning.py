@@ -567,3 +567,17 @@ def test_constant_offsets_of_any_size():
     places = np.flatnonzero(out)
     np.testing.assert_array_equal(places, [7, 8, far - 1, far, far + 63])
     np.testing.assert_array_equal(out[places], [5, 4, 1, 2, 3])
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
+def test_grid_sizes_count_workgroups(arch):
+    b = IRBuilder("k")
+    b.kernel.attributes["max_workgroup_size"] = 64
+    out = b.param("o", ptr(I32))
+    for i, size in enumerate(b.grid_sizes()):
+        b.global_store(out, i, size)
+    b.ret()
+    o, signature = np.zeros(3, np.int32), b.kernel.signature()
+    code_object = compile_kernel(b.kernel, arch)
+    Launcher(EmulatedDevice(arch), code_object, signature, grid=(5, 3, 2), block=(64, 1, 1))(o=o)
+    assert o.tolist() == [5, 3, 2]

@@ -39,6 +39,7 @@ class PerTile:
     matrix: float
     global_bytes: float
     lds_conflicts: float
+    store_conflicts: float
 
 
 def tuned(size: int, block: int, dtype: str) -> BlockSparseAttentionSpec:
@@ -66,14 +67,15 @@ def per_tile(spec: BlockSparseAttentionSpec, arch: str) -> PerTile:
     tiles = (MANY - FEW) * spec.block_k // 64
     waves = spec.block_q // 32
 
-    def conflicts(counters: Counters) -> int:
-        return sum(row.lds_conflicts for row in counters.detail if "read" in row.mnemonic)
+    def conflicts(kind: str) -> int:
+        return sum(row.lds_conflicts for row in many.detail or () if kind in row.mnemonic)
 
     return PerTile(
         (many.instructions - few.instructions) / tiles / waves,
         (many.matrix_instructions - few.matrix_instructions) / tiles / waves,
         (many.bytes_by_level["global"][0] - few.bytes_by_level["global"][0]) / tiles,
-        conflicts(many),
+        conflicts("ds_read"),
+        conflicts("ds_write"),
     )
 
 
@@ -126,6 +128,12 @@ def test_main_loop_reads_each_byte_once_and_without_bank_conflicts(arch, size, b
     assert cost.lds_conflicts == 0
 
 
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize(("size", "block"), TUNED)
+def test_stores_of_k_and_transposed_v_meet_no_bank_conflict(arch, size, block):
+    assert per_tile(tuned(size, block, "bf16"), arch).store_conflicts == 0
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("size", "block"), TUNED)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
@@ -137,6 +145,47 @@ def test_tuned_settings_do_not_spill(arch, size, block, dtype):
     for spec in (plain, every, with_options(plain, pattern="bitmap")):
         info = compiled(spec, arch).kernel(None)
         assert (info.vgpr_spills, info.sgpr_spills, info.scratch) == (0, 0, 0)
+
+
+SHORT_OF_REGISTERS = [
+    ("gfx942", BlockSparseAttentionSpec(128, "f16", 128, 64, need_lse=True)),
+    ("gfx942", BlockSparseAttentionSpec(128, "bf16", 256, 64)),
+    ("gfx90a", BlockSparseAttentionSpec(128, "bf16", 128, 64, mask_mode="band")),
+    ("gfx942", BlockSparseAttentionSpec(256, "bf16", 64, 32, mask_mode="band", need_lse=True)),
+    ("gfx942", BlockSparseAttentionSpec(96, "f16", 64, 64, variable_blocks=True)),
+    (
+        "gfx950",
+        BlockSparseAttentionSpec(
+            *(256, "f16", 16, 64, "bitmap", "band"),
+            variable_blocks=True,
+            need_lse=True,
+            row_order=True,
+        ),
+    ),
+    ("gfx950", BlockSparseAttentionSpec(256, "bf16", 32, 64, "bitmap", "band", need_lse=True)),
+]
+"""The nearest to the end of the vector registers, and on gfx950 of the scalar ones."""
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize(("arch", "spec"), SHORT_OF_REGISTERS)
+def test_defaults_short_of_registers_do_not_spill(arch, spec):
+    info = compiled(spec, arch).kernel(None)
+    assert (info.vgpr_spills, info.sgpr_spills, info.scratch) == (0, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(150))
+def test_no_default_spills(seed):
+    draw = np.random.default_rng(seed)
+    spec = BlockSparseAttentionSpec(
+        *(int(draw.choice(range(32, 257, 16))), str(draw.choice(["f16", "bf16"]))),
+        *(int(draw.choice([16, 32, 64, 128, 256])) for _ in "qk"),
+        *(str(draw.choice(["list", "bitmap"])), str(draw.choice(["none", "band"]))),
+        *(bool(draw.integers(2)) for _ in range(3)),
+    )
+    info = compiled(spec, str(draw.choice(ARCHS))).kernel(None)
+    assert (info.vgpr_spills, info.sgpr_spills, info.scratch) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
