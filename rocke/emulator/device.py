@@ -394,6 +394,7 @@ class EmulatedDevice:
             scalars=[*range(words), *(s for s in work.system if s >= 0)],
             arguments=arguments,
             buffers=buffers,
+            registers=(work.vgprs, work.agprs),
         )
 
     def _finish_checks(

@@ -135,7 +135,11 @@ DEFINED = SCRATCH_ROWS + SCRATCH_ROW_COUNT * ROW_BYTES
 a0-a255, by bit for the scalar registers (512 + ISA operand number) and SCC (640)."""
 DEFINED_REGISTERS = 641
 
-WAVE_BYTES = DEFINED + 5184
+UNDEFINED = DEFINED + 5184
+"""``u32[512][64]``, in checked mode: the bits of v0-v255 and a0-a255 that are not defined, in the
+lanes that :data:`DEFINED` leaves out."""
+
+WAVE_BYTES = UNDEFINED + 512 * ROW_BYTES
 WAVE_ALIGN = 64
 
 MAP_COUNT = 0

@@ -12,6 +12,7 @@ from enum import Enum
 
 from rocke.emulator import state
 from rocke.emulator.checks import layout as at
+from rocke.emulator.checks.bits import EXTENDED, undefined_row
 from rocke.emulator.checks.code import Code, Num
 from rocke.emulator.checks.probes import helper
 from rocke.emulator.checks.runtime import GLOBAL_READ, GLOBAL_SYNC, GLOBAL_WRITE
@@ -41,21 +42,23 @@ _COMMON = [
 class Data:
     """Data registers of an access: the definedness numbers of ``count`` of them from ``first`` on,
     and of a plain store the offset of their contents in the wave (0: not known), of which ``skip``
-    bytes come before the data."""
+    bytes come before the data. ``form``: how a load of less than 32 bits fills its register (see
+    :mod:`rocke.emulator.checks.bits`)."""
 
     first: int = 0
     count: int = 0
     contents: int | None = None
     skip: int = 0
+    form: int = 0
 
 
 def common(slot: int, flags: int, data: Data, argument: int = -1) -> list[Arg]:
     """The leading arguments: EXEC, finding slot, flags, pointer argument and data registers.
 
     ``argument`` is the segment offset of the pointer that the address was computed from, -1 if that
-    is not known. Contents that are not known are told by an odd ``skip``.
+    is not known. Contents that are not known are told by an odd ``skip``, with the form above it.
     """
-    skip = 1 if data.contents is None else data.skip
+    skip = 1 | data.form << 1 if data.contents is None else data.skip
     numbers = (slot, flags, argument & _ALL, data.first, data.count, skip)
     return [WAVE, ScalarReg(EXEC, 64), *(Imm(v, 64) for v in numbers), RegPtr(data.contents or 0)]
 
@@ -64,12 +67,24 @@ def _code(name: str, parameters: Sequence[tuple[str, str]]) -> Code:
     return Code(name, [("ptr", "wave"), *_COMMON, *parameters])
 
 
-def _data_defined(c: Code) -> Num:
-    """Lanes in which all data registers are defined."""
+def _data_defined(c: Code, size: int = 4) -> Num:
+    """Lanes in which all data registers are defined; of a store of less than 4 bytes, those."""
     result = c.var(-1)
     first = c.param("first")
     with c.count(first, first + c.param("count")) as register:
         result.set(result.get() & c.get("%wave", register * 8 + state.DEFINED))
+    skip = c.param("skip")
+    if size < 4:
+        plain = c.both((skip & 1).equals(0), c.param("count").equals(1))
+        lacking = c.param("exec") & ~result.get()
+        with c.when(c.both(plain, lacking.differs(0)), likely=False):
+            row = c.row(undefined_row(c, first, "%wave"))
+            used = Num(c, str((1 << 8 * size) - 1)) << (skip << 3)
+            used_row = c.splat("i32", c.new(f"trunc i64 {used.name} to i32"))
+            part = c.new(f"and {INTS} {row}, {used_row}")
+            fine = c.new(f"icmp eq {INTS} {part}, zeroinitializer")
+            good = Num(c, c.new(f"bitcast <64 x i1> {fine} to i64"))
+            result.set(result.get() | (good & lacking))
     return result.get()
 
 
@@ -78,6 +93,26 @@ def _define(c: Code, lanes: Num, good: Num, first: Num, count: Num) -> None:
     with c.count(first, first + count) as register:
         place = c.at("%wave", (register * 8 + state.DEFINED).name)
         c.put((c.get(place) & ~lanes) | (good & lanes), place)
+        lost = lanes & ~good
+        with c.when(lost.differs(0), likely=False):  # by the rule for what has none
+            thread = c.pointer(c.get("%wave", at.W_THREAD))
+            rule = c.pointer(c.get(thread, at.T_DESCRIPTIONS))
+            arguments = (("ptr", rule), ("i64", lost), ("i64", register))
+            c.invoke("i64", "rk_check_bits", ("ptr", "%wave"), *arguments)
+
+
+def _define_loaded(c: Code, array: str, size: int, undefined: Num) -> None:
+    """The registers of an LDS read, bit by bit where bytes are undefined or an old half stays."""
+    lanes, first, form = c.param("exec"), c.param("first"), c.param("skip") >> 1
+    old = c.get("%wave", first * 8 + state.DEFINED)
+    partly = c.select((form & 3).differs(EXTENDED), undefined | (lanes & ~old), undefined)
+    count = c.param("count")
+    with c.count(first, first + count) as register:
+        place = c.at("%wave", (register * 8 + state.DEFINED).name)
+        c.put(c.get(place) | (lanes & ~partly), place)
+    with c.when(c.both(partly.differs(0), count.differs(0)), likely=False):
+        numbers = [("i64", v) for v in (partly, Num(c, str(size)), first, form)]
+        c.invoke("void", "rk_check_lds_bits", ("ptr", "%wave"), ("ptr", array), *numbers)
 
 
 def _report(c: Code, slot: Num, lanes: Num) -> None:
@@ -86,9 +121,7 @@ def _report(c: Code, slot: Num, lanes: Num) -> None:
         c.invoke("void", "rk_check_report", ("ptr", "%wave"), *(("i64", v) for v in values))
 
 
-def _lds(c: Code, bytes_: str, lanes: Num, size: int, write: bool, defined: Num | int) -> Num:
-    array = c.new(f"alloca {INTS}, align 64")
-    c.store(INTS, bytes_, array, align=64)
+def _lds(c: Code, array: str, lanes: Num, size: int, write: bool, defined: Num | int) -> Num:
     kind = "write" if write else "read"
     return c.invoke(
         "i64",
@@ -98,6 +131,13 @@ def _lds(c: Code, bytes_: str, lanes: Num, size: int, write: bool, defined: Num 
         *(("i64", v) for v in (lanes, c.param("slot"), c.param("flags"), defined)),
         *_contents(c),
     )
+
+
+def _stored(c: Code, bytes_: str) -> str:
+    """LDS bytes of all lanes in memory."""
+    array = c.new(f"alloca {INTS}, align 64")
+    c.store(INTS, bytes_, array, align=64)
+    return array
 
 
 def _contents(c: Code, row: int = 0) -> tuple[tuple[str, str], tuple[str, Num]]:
@@ -153,12 +193,13 @@ def lds_access(
             LdsPlace.COUNTER: lambda: counter_bytes(c),
             LdsPlace.COPY: lambda: copied_bytes(c, 1),
         }[place]()
-        defined: Num | int = 0 if kind is LdsKind.READ else _data_defined(c)
-        undefined = _lds(c, bytes_, lanes, size, kind is not LdsKind.READ, defined)
+        array = _stored(c, bytes_)
+        defined: Num | int = 0 if kind is LdsKind.READ else _data_defined(c, size)
+        undefined = _lds(c, array, lanes, size, kind is not LdsKind.READ, defined)
         if kind is not LdsKind.WRITE:
             _report(c, c.param("slot") + 2, undefined)
         if kind is LdsKind.READ:
-            _define(c, lanes, ~undefined, c.param("first"), c.param("count"))
+            _define_loaded(c, array, size, undefined)
         if kind is LdsKind.EXCHANGE:
             _define(c, lanes, ~undefined, c.param("result"), c.param("results"))
         _HELPERS[name] = helper(c.end(), name)
@@ -176,7 +217,7 @@ def global_access(
         flags = c.param("flags") | (GLOBAL_WRITE if write else GLOBAL_READ)
         lanes = _each_address(c, address, size, flags, write)
         if write:
-            _report(c, c.param("slot") + 2, lanes & ~_data_defined(c))
+            _report(c, c.param("slot") + 2, lanes & ~_data_defined(c, size))
         _HELPERS[name] = helper(c.end(), name)
     return HelperCall(_HELPERS[name], (*head, *address.args))
 
@@ -319,6 +360,6 @@ def copy_to_lds(rows: int, offset: int, head: list[Arg]) -> HelperCall:
     name = f"check_copy_{rows}"
     if name not in _HELPERS:
         c = _code(name, [("i32", "m0"), ("i64", "offset")])
-        _lds(c, copied_bytes(c, rows), c.param("exec"), 4 * rows, True, -1)
+        _lds(c, _stored(c, copied_bytes(c, rows)), c.param("exec"), 4 * rows, True, -1)
         _HELPERS[name] = helper(c.end(), name)
     return HelperCall(_HELPERS[name], (*head, ScalarReg(M0), Imm(offset & _ALL, 64)))

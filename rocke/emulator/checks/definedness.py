@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rocke.emulator.checks.bit_rules import BitRule, bit_rule, kept_half, moved_lanes
 from rocke.emulator.checks.effects import (
     EXEC_BITS,
     SCC,
@@ -22,8 +23,10 @@ from rocke.emulator.checks.effects import (
     is_dpp,
     registers,
 )
-from rocke.emulator.checks.probes import ALL, ANY, LANES, MASK
+from rocke.emulator.checks.probes import ALL, ANY, BITWISE, LANES, MASK, MASKED, SHIFTED, WHOLE
 from rocke.emulator.instruction import EXEC, M0, VCC, Instruction, Operand, OperandKind
+from rocke.emulator.semantics.expr import U32, U64
+from rocke.emulator.semantics.operands import immediate_bits
 
 Entry = tuple[int, int]
 """A register and how it counts (LANES, ALL, MASK, ANY)."""
@@ -37,13 +40,15 @@ class Registers:
     """What one instruction does with definedness.
 
     ``uses``: what is wrong when an entry is undefined. ``moves``: (sources, results), the results
-    are defined in the lanes in which all sources are. ``scalars``: (result, whole, sources), see
+    are defined in the lanes in which all sources are; ``rule`` says what becomes of single
+    bits in the only move. ``scalars``: (result, how, sources), see
     :func:`rocke.emulator.checks.probes.scalar`. ``lane``: (source, result) of a lane move.
     """
 
     uses: list[tuple[str, list[Entry]]] = field(default_factory=list)
     moves: list[tuple[list[Entry], list[Entry]]] = field(default_factory=list)
-    scalars: list[tuple[int, bool, list[int]]] = field(default_factory=list)
+    rule: BitRule | None = None
+    scalars: list[tuple[int, int, list[int]]] = field(default_factory=list)
     lane: tuple[int, int] | None = None
 
 
@@ -65,7 +70,9 @@ def registers_of(inst: Instruction, effect: Effects, indexed: bool) -> Registers
         scalars = effect.reads & ~VECTOR_BITS & ~EXEC_BITS
         address = _entries(effect.address & VECTOR_BITS, LANES) + _entries(scalars, ALL)
         found.uses.append(("the address was never written", address))
-        found.moves.append(([], _entries(effect.writes, LANES)))
+        found.rule = kept_half(inst)
+        kept = [] if found.rule is None else _operand(inst.operands[0])
+        found.moves.append((kept, _entries(effect.writes, LANES)))
     return found
 
 
@@ -143,8 +150,24 @@ def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool)
         found.moves.append((low, written[:1]))
         written = written[1:]
     found.moves.append((sources, written))
+    if results == 1 and not _READS_MASK.fullmatch(name) and inst.operands[0].count <= 2:
+        found.rule = _rule(inst, operands[0], operands[1:])
+        if found.rule is not None and found.rule.keeps:
+            sources += _operand(operands[0])
     if name.startswith("v_cmpx"):
         found.uses.append(("EXEC gets a value that was never written", sources))
+
+
+_READS_MASK = re.compile(r"v_(addc|subb|subbrev|div_fmas)\w*")
+
+
+def _rule(inst: Instruction, result: Operand, sources: Sequence[Operand]) -> BitRule | None:
+    vector = result.kind is not OperandKind.SGPR
+    if result.count != (1 if vector else 2):
+        return None
+    if _ADDS_TO_RESULT.fullmatch(inst.mnemonic):
+        sources = (*sources, result)
+    return bit_rule(inst, tuple(sources))
 
 
 def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry]:
@@ -196,7 +219,7 @@ def _lane(inst: Instruction, found: Registers) -> None:
     if result.kind is OperandKind.SGPR and result.index in (EXEC, EXEC + 1):
         return
     if source.kind is OperandKind.SGPR and inst.mnemonic.startswith("v_read"):
-        found.scalars.append((to, True, [base + source.index]))
+        found.scalars.append((to, WHOLE, [base + source.index]))
         return
     found.lane = (base + source.index, to)
 
@@ -212,7 +235,7 @@ def _scalar(inst: Instruction, effect: Effects, found: Registers) -> None:
     if effect.kind is Kind.SMEM:
         if sources:
             found.uses.append(("the address was never written", [(s, ALL) for s in sources]))
-        found.scalars = [(r, True, []) for r in numbers(effect.writes)]
+        found.scalars = [(r, WHOLE, []) for r in numbers(effect.writes)]
         return
     if name.startswith(("s_cbranch", "s_setpc", "s_swappc")) and sources:
         found.uses.append(("the branch depends on a value never written", _all(sources)))
@@ -220,25 +243,31 @@ def _scalar(inst: Instruction, effect: Effects, found: Registers) -> None:
     if effect.writes & EXEC_BITS:
         if sources:
             found.uses.append(("EXEC gets a value that was never written", _all(sources)))
-        found.scalars = [(r, True, []) for r in numbers(effect.writes & ~EXEC_BITS)]
+        found.scalars = [(r, WHOLE, []) for r in numbers(effect.writes & ~EXEC_BITS)]
         return
     if name.startswith("s_sendmsg"):
         return
     if name.startswith("s_movrel"):
         found.uses.append(("the register number was never written", [(SGPRS + M0, ALL)]))
-        found.scalars = [(r, True, []) for r in numbers(effect.writes)]
+        found.scalars = [(r, WHOLE, []) for r in numbers(effect.writes)]
         return
     if _BITWISE.fullmatch(name):
         found.scalars = _bitwise(inst, effect)
         return
-    found.scalars = [(r, True, sources) for r in numbers(effect.writes)]
+    moved = _moved_bits(inst)
+    if moved is not None:
+        found.scalars = [moved]
+        if effect.writes >> SCC & 1:
+            found.scalars.append((SCC, WHOLE, [moved[0]]))
+        return
+    found.scalars = [(r, WHOLE, sources) for r in numbers(effect.writes)]
 
 
 def _all(sources: Sequence[int]) -> list[Entry]:
     return [(s, ALL) for s in sources]
 
 
-def _bitwise(inst: Instruction, effect: Effects) -> list[tuple[int, bool, list[int]]]:
+def _bitwise(inst: Instruction, effect: Effects) -> list[tuple[int, int, list[int]]]:
     """Word by word; SCC says whether any bit of the result is set."""
     result = inst.operands[0]
     words = 2 if inst.mnemonic.endswith("64") else 1
@@ -254,10 +283,50 @@ def _bitwise(inst: Instruction, effect: Effects) -> list[tuple[int, bool, list[i
             sources.append(SCC)
         if inst.mnemonic.startswith("s_cmov"):
             sources.append(first + word)
-        found.append((first + word, False, sources))
+        masked = _MASKED.fullmatch(inst.mnemonic)
+        if masked is not None and len(inst.operands) == 3:
+            found.append((first + word, *_masked(inst, masked, word)))
+        else:
+            found.append((first + word, BITWISE, sources))
     if effect.writes >> SCC & 1:
-        found.append((SCC, True, [first + word for word in range(words)]))
+        found.append((SCC, WHOLE, [first + word for word in range(words)]))
     return found
+
+
+_MASKED = re.compile(r"s_(and|or)(n2)?_b(32|64)")
+
+
+def _masked(inst: Instruction, match: re.Match[str], word: int) -> tuple[int, list[int]]:
+    """A known 0 decides a bit of *and*, a known 1 one of *or*."""
+    listed: list[int] = []
+    for i, operand in enumerate(inst.operands[1:]):
+        inverted = int((match[1] == "or") != (i == 1 and match[2] is not None))
+        if operand.kind is OperandKind.SGPR:
+            register = SGPRS + operand.index + min(word, operand.count - 1)
+            listed += [register, 0, inverted]
+        elif operand.kind is OperandKind.IMMEDIATE:
+            bits = immediate_bits(operand, U64 if match[3] == "64" else U32) >> 32 * word
+            bits &= 0xFFFF_FFFF
+            listed += [-1, bits - (bits >> 31 << 32), inverted]
+        else:
+            listed += [-1, 0, 1]  # decides nothing
+    return MASKED, listed
+
+
+def _moved_bits(inst: Instruction) -> tuple[int, int, list[int]] | None:
+    """Shifts and extracts by an immediate of a 32-bit scalar."""
+    if inst.mnemonic not in ("s_lshl_b32", "s_lshr_b32", "s_bfe_u32"):
+        return None
+    result, source, amount = inst.operands
+    if source.kind is not OperandKind.SGPR or amount.kind is not OperandKind.IMMEDIATE:
+        return None
+    shift, width = amount.value & 31, 32
+    if inst.mnemonic == "s_bfe_u32":
+        width = min(amount.value >> 16 & 0x7F, 32)
+    left = inst.mnemonic == "s_lshl_b32"
+    mask = (1 << width) - 1
+    listed = [SGPRS + source.index, int(left), shift, mask - (mask >> 31 << 32)]
+    return SGPRS + result.index, SHIFTED, listed
 
 
 def tracks_exchange(inst: Instruction) -> bool:
@@ -275,10 +344,12 @@ def _lds(inst: Instruction, effect: Effects, found: Registers) -> None:
     name = inst.mnemonic
     if name.startswith(("ds_bpermute", "ds_permute")):
         sources = _operand(inst.operands[1]) + _operand(inst.operands[2], ANY)
+        found.rule = moved_lanes(sources[1][0], sources[0][0])
         found.moves.append((sources, _operand(inst.operands[0])))
         return
     if name.startswith("ds_swizzle"):
         found.moves.append((_operand(inst.operands[1], ANY), _operand(inst.operands[0])))
+        found.rule = moved_lanes(found.moves[0][0][0][0], None)
         return
     mode = LANES if effect.address & VECTOR_BITS else ALL
     found.uses.append(("the LDS address was never written", _entries(effect.address, mode)))

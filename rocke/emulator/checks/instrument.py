@@ -7,13 +7,15 @@ launch's table of findings; slots 0 to 5 belong to checks that are switched off.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rocke.emulator.access import Access, Level, access_of
 from rocke.emulator.checks import access_probes, layout, probes
 from rocke.emulator.checks.access_probes import Data, LdsKind, LdsPlace
+from rocke.emulator.checks.bit_rules import BitRule, loaded_form
+from rocke.emulator.checks.bits import RULE_WORDS
 from rocke.emulator.checks.definedness import Entry, Registers, registers_of, tracks_exchange
 from rocke.emulator.checks.effects import Effects, Kind, effects, is_from_lds, is_to_lds
 from rocke.emulator.checks.flow import Flow, StaticFinding
@@ -67,7 +69,7 @@ class Instrumentation:
     ) -> None:
         self.arch, self.checks, self._pointers = flow.arch, checks, pointers
         self.slots: list[Slot] = [Slot(None, 0, "")] * _OFF
-        self._descriptions: list[int] = [0]
+        self._descriptions: list[int] = [0] * RULE_WORDS  # the rule of what has none
         self._known: dict[int, tuple[HelperCall, ...]] = {}
         self._static: dict[int, list[StaticFinding]] = {}
         for finding in found:
@@ -151,9 +153,15 @@ class Instrumentation:
 
     # Registers
 
-    def _describe(self, slot: int, lists: Iterable[Sequence[Entry]]) -> Imm:
+    def _describe(
+        self, slot: int, lists: Iterable[Sequence[Entry]], rule: BitRule | None = None
+    ) -> Imm:
+        where = 0
+        if rule is not None:
+            where = len(self._descriptions)
+            self._descriptions += rule.words()
         at = len(self._descriptions)
-        self._descriptions.append(slot)
+        self._descriptions += [slot, where]
         for entries in lists:
             self._descriptions.append(len(entries))
             self._descriptions += [r | mode << probes.MODE_SHIFT for r, mode in entries]
@@ -177,7 +185,8 @@ class Instrumentation:
             slot = 0
             if sources:
                 slot = self._note(inst, "reads a register that was never written")
-            where = self._describe(slot, (sources, results))
+            rule = found.rule if len(found.moves) == 1 else None
+            where = self._describe(slot, (sources, results), rule)
             lanes: Arg = Imm((1 << 64) - 1, 64) if effect.kind is Kind.MATRIX else _EXEC
             calls.append(HelperCall(probes.vector(), (WAVE, lanes, where)))
         if found.scalars:
@@ -278,6 +287,7 @@ class Instrumentation:
                 data = self._data(inst, source, access)
             else:
                 data = self._loaded(results[0], number * rows, rows if access.pair else 0)
+                data = replace(data, form=loaded_form(inst.mnemonic))
             slot = self._slots(inst, [*_COPY[:2], undefined])
             head = access_probes.common(slot, flags, data)
             tail: list[Arg] = [where, offset]

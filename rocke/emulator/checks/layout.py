@@ -39,6 +39,8 @@ T_RELEASED = 112
 T_ACQUIRED = 120
 """Whether the running workgroup looked at what others made known."""
 T_WAVES = 128
+T_VGPR_BYTES, T_AGPR_BYTES = 152, 160
+"""Bytes of undefined rows to set at the start of a workgroup; 0 where they are not kept."""
 T_ARGUMENTS = 144
 """Address of the kernel argument segment."""
 THREAD_BYTES = 192

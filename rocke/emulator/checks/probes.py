@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 from rocke.emulator import state
+from rocke.emulator.checks import bits
 from rocke.emulator.checks import layout as at
 from rocke.emulator.checks.code import Code, Num, Var
 from rocke.emulator.semantics import Helper
@@ -18,6 +19,8 @@ from rocke.emulator.semantics import Helper
 LANES, ALL, MASK, ANY = range(4)
 """How a register counts in a description: lane by lane; a scalar, wholly defined or not; the first
 of a pair that is a lane mask; a vector register whose lanes move, defined if any lane is."""
+BITWISE, WHOLE, MASKED, SHIFTED = range(4)
+"""How a scalar result comes from its sources, see :func:`scalar`."""
 MODE_SHIFT = 12
 FULL = 0xFFFF_FFFF
 """Definedness of a scalar register of which all bits are defined."""
@@ -43,7 +46,14 @@ def _table(c: Code, offset: str = "description") -> str:
 
 
 def _defined(c: Code, register: Num) -> str:
-    return c.at("%wave", (register * 8 + state.DEFINED).name)
+    return bits.defined_at(c, register, "%wave")
+
+
+def lane_bits(c: Code, register: Num, lane: Num) -> Num:
+    """The defined bits of one lane of a vector register, 32 of them."""
+    row = c.at(bits.undefined_row(c, register, "%wave"), (lane << 2).name)
+    whole = (c.get(_defined(c, register)) >> lane & 1).differs(0)
+    return c.select(whole, FULL, ~c.get(row, 0, 32) & FULL)
 
 
 def _sources(c: Code, table: str, cursor: Var) -> Num:
@@ -67,19 +77,39 @@ def _sources(c: Code, table: str, cursor: Var) -> Num:
     return result.get()
 
 
+def _bit_by_bit(c: Code, table: str, results: Num, known: Var, lanes: Num) -> None:
+    """What becomes of lanes in which a source is not wholly defined."""
+    bad = lanes & ~known.get()
+    thread = c.pointer(c.get("%wave", at.W_THREAD))
+    rule = c.pointer(c.get(thread, at.T_DESCRIPTIONS) + (c.get(table, 4, 32) << 2))
+    place = c.var(results)
+    with c.count(0, c.get(table, results, 32)):
+        place.set(place.get() + 4)
+        entry = c.get(table, place.get(), 32)
+        register = c.select((entry >> MODE_SHIFT).equals(LANES), entry, bits.IMMEDIATE)
+        arguments = (("ptr", rule), ("i64", bad), ("i64", register))
+        found = c.invoke("i64", "rk_check_bits", ("ptr", "%wave"), *arguments)
+        known.set(known.get() | found)
+    _report(c, c.get(table, 0, 32), lanes & ~known.get())
+
+
 @functools.cache
 def vector() -> Helper:
-    """``(wave, lanes, description)``: description ``slot, n, sources..., m, results...``.
+    """``(wave, lanes, description)``: ``slot, rule, n, sources..., m, results...``.
 
-    Results become defined in ``lanes`` where all sources are; where one is not, ``slot`` notes it.
+    Results become defined in ``lanes`` where all sources are; where one is not, the rule (an offset
+    in the descriptions, see :mod:`rocke.emulator.checks.bits`) decides, and ``slot`` notes lanes
+    that stay undefined.
     """
     c = Code("check_vector", [("ptr", "wave"), ("i64", "lanes"), ("i64", "description")])
     lanes = c.param("lanes")
     table = _table(c)
-    cursor = c.var(4)
-    good = _sources(c, table, cursor)
-    _report(c, c.get(table, 0, 32), lanes & ~good)
+    cursor = c.var(8)
+    known = c.var(_sources(c, table, cursor))
     length = c.get(table, cursor.get(), 32)
+    with c.when((lanes & ~known.get()).differs(0), likely=False):
+        _bit_by_bit(c, table, cursor.get(), known, lanes)
+    good = known.get()
     with c.count(0, length):
         cursor.set(cursor.get() + 4)
         entry = c.get(table, cursor.get(), 32)
@@ -90,33 +120,62 @@ def vector() -> Helper:
         with c.when(mode.equals(ALL)):
             c.put(c.select((lanes & ~good).equals(0), FULL, 0), place)
         with c.when(mode.equals(MASK)):
-            bits = good | ~lanes
-            c.put(bits & FULL, place)
-            c.put(bits >> 32, place, 8)
+            mask = good | ~lanes
+            c.put(mask & FULL, place)
+            c.put(mask >> 32, place, 8)
     return helper(c.end(), "check_vector")
+
+
+def _masked(c: Code, table: str, start: Num) -> Num:
+    """Bits that are defined in both sources, or that a known bit of one decides."""
+    parts = []
+    for i in range(2):
+        register, value, ones = (c.get(table, start + 12 * i + 4 * k, 32) for k in range(3))
+        fixed = register.equals(FULL)
+        register = c.select(fixed, bits.SCALARS, register)
+        place = c.at("%wave", ((register - bits.SCALARS) * 4 + state.SGPR).name)
+        known = c.select(fixed, FULL, c.get(_defined(c, register)))
+        value = c.select(fixed, value, c.get(place, 0, 32))
+        parts.append((known, known & (value ^ c.select(ones.equals(0), FULL, 0))))
+    (first, decides), (second, also) = parts
+    return (first & second) | decides | also
+
+
+def _shifted(c: Code, table: str, start: Num) -> Num:
+    register, left, shift, mask = (c.get(table, start + 4 * k, 32) for k in range(4))
+    lacking = ~c.get(_defined(c, register)) & FULL
+    moved = c.select(left.equals(0), lacking >> shift, lacking << shift)
+    return ~(moved & mask) & FULL
 
 
 @functools.cache
 def scalar() -> Helper:
-    """``(wave, description)``: description ``slot, n, {result, whole, m, sources...}[n]``.
+    """``(wave, description)``: description ``slot, n, {result, how, m, sources...}[n]``.
 
-    ``whole`` 0: each bit of the result is defined where it is in all sources; else the result is
-    defined if all of all sources is.
+    BITWISE: each bit of the result is defined where it is in all sources. WHOLE: the result is
+    defined if all of all sources is. MASKED: two sources of three words (register or -1, value,
+    whether a known 1 decides a bit, else a known 0 does). SHIFTED: register, whether to the left,
+    by how much, mask after that.
     """
     c = Code("check_scalar", [("ptr", "wave"), ("i64", "description")])
     table = _table(c)
     cursor = c.var(8)
     with c.count(0, c.get(table, 4, 32)):
         result = c.get(table, cursor.get(), 32)
-        whole = c.get(table, cursor.get() + 4, 32).differs(0)
+        how = c.get(table, cursor.get() + 4, 32)
+        whole = how.equals(WHOLE)
         length = c.get(table, cursor.get() + 8, 32)
         cursor.set(cursor.get() + 12)
         value = c.var(FULL)
-        with c.count(0, length):
-            source = c.get(_defined(c, c.get(table, cursor.get(), 32)))
+        with c.when(how.equals(MASKED)):
+            value.set(_masked(c, table, cursor.get()))
+        with c.when(how.equals(SHIFTED)):
+            value.set(_shifted(c, table, cursor.get()))
+        with c.count(0, c.select(how.at_most(WHOLE), length, 0)) as i:
+            source = c.get(_defined(c, c.get(table, cursor.get() + (i << 2), 32)))
             source = c.select(c.both(whole, source.differs(FULL)), 0, source)
             value.set(value.get() & source)
-            cursor.set(cursor.get() + 4)
+        cursor.set(cursor.get() + (length << 2))
         c.put(value.get(), _defined(c, result))
         _report(c, c.get(table, 0, 32), value.get() ^ FULL)
     return helper(c.end(), "check_scalar")
@@ -127,9 +186,9 @@ def read_lane() -> Helper:
     """``(wave, lane, source, result, slot)``: definedness numbers of the registers."""
     names = ("lane", "source", "result", "slot")
     c = Code("check_read_lane", [("ptr", "wave"), *(("i64", n) for n in names)])
-    known = c.get(_defined(c, c.param("source"))) >> (c.param("lane") & 63) & 1
-    c.put(c.select(known.equals(0), 0, FULL), _defined(c, c.param("result")))
-    _report(c, c.param("slot"), c.select(known.equals(0), -1, 0))
+    known = lane_bits(c, c.param("source"), c.param("lane") & 63)
+    c.put(known, _defined(c, c.param("result")))
+    _report(c, c.param("slot"), c.select(known.equals(FULL), 0, -1))
     return helper(c.end(), "check_read_lane")
 
 
@@ -139,9 +198,9 @@ def read_first_lane() -> Helper:
     names = ("exec", "source", "result", "slot")
     c = Code("check_read_first_lane", [("ptr", "wave"), *(("i64", n) for n in names)])
     first = c.invoke("i64", "llvm.cttz.i64", ("i64", c.param("exec")), ("i1", "false"))
-    known = c.get(_defined(c, c.param("source"))) >> (first & 63) & 1
-    c.put(c.select(known.equals(0), 0, FULL), _defined(c, c.param("result")))
-    _report(c, c.param("slot"), c.select(known.equals(0), -1, 0))
+    known = lane_bits(c, c.param("source"), first & 63)
+    c.put(known, _defined(c, c.param("result")))
+    _report(c, c.param("slot"), c.select(known.equals(FULL), 0, -1))
     return helper(c.end(), "check_read_first_lane")
 
 

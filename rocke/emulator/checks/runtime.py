@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from rocke.emulator import state
 from rocke.emulator.checks import layout as at
+from rocke.emulator.checks.bits import BITS_SYMBOLS, bits_functions, defined_at
 from rocke.emulator.checks.code import Code, Num, Var
 from rocke.emulator.state import Status
 
@@ -23,6 +24,7 @@ CHECK_SYMBOLS = (
     "rk_check_report",
     "rk_check_global",
     *(f"rk_check_lds_{kind}_{size}" for kind in ("read", "write") for size in LDS_SIZES),
+    *BITS_SYMBOLS,
 )
 
 
@@ -84,6 +86,10 @@ def _group() -> Code:
         size_ = str(8 * state.DEFINED_REGISTERS)
         copy = (("ptr", target), ("ptr", initial), ("i64", size_), ("i1", "false"))
         c.invoke("void", "llvm.memcpy.p0.p0.i64", *copy)
+        for first, field in ((0, at.T_VGPR_BYTES), (256, at.T_AGPR_BYTES)):
+            rows = c.at(wave, state.UNDEFINED + first * state.ROW_BYTES)
+            fill = (("ptr", rows), ("i8", "-1"), ("i64", c.get("%t", field)), ("i1", "false"))
+            c.invoke("void", "llvm.memset.p0.i64", *fill)
     return c.end()
 
 
@@ -215,10 +221,12 @@ def _lds_access(size: int, write: bool) -> Code:
                 with c.when(c.both(race, atomic.equals(0)), likely=False):
                     verdict.set(verdict.get() | RACE << 4)
                     culprit.set(c.get(read_place, 0, 32))
-                known = c.param("defined") >> lane & 1
-                new = mark | c.select(known.equals(0), at.LDS_UNDEFINED, 0)
-                word32 = c.new(f"trunc i64 {new.name} to i32")
+                word32 = c.new(f"trunc i64 {mark.name} to i32")
                 c.store(f"<{size} x i32>", c.splat("i32", word32, size), place, align=4)
+                known = c.param("defined") >> lane & 1
+                with c.when(known.equals(0), likely=False), c.count(0, size) as k:
+                    new = mark | c.select(_undefined_byte(c, lane, k), at.LDS_UNDEFINED, 0)
+                    c.put(new, place, k << 2, 32)
             else:
                 with c.when((flags & at.LDS_ATOMIC).equals(0)):
                     _mark_read(c, read_place, size, epoch, me)
@@ -246,6 +254,20 @@ def _lds_access(size: int, write: bool) -> Code:
     _report_some(c, raced.get(), slot, where.get(), other.get())
     _report_some(c, pending.get(), slot + 1, where.get(), other.get())
     return c.end(undefined.get())
+
+
+def _undefined_byte(c: Code, lane: Num, k: Num) -> str:
+    """Whether byte ``k`` of a lane's data, which is not wholly defined, is undefined."""
+    at_ = k + c.param("skip")
+    place = at_ >> 2 << 8
+    register = (c.address("%data") - c.address("%w") + place) >> 8
+    is_known = c.address("%data").differs(0)
+    register = c.select(is_known, register, 0)
+    offset = place + (lane << 2) + (at_ & 3) + (c.address("%data") - c.address("%w"))
+    offset = c.select(is_known, offset, 0)
+    bits = c.get(c.at("%w", (offset + state.UNDEFINED).name), 0, 8)
+    lacking = (c.get(defined_at(c, register)) >> lane & 1).equals(0)
+    return c.either(c.negated(is_known), c.both(lacking, bits.differs(0)))
 
 
 def _same_data() -> Code:
@@ -489,6 +511,7 @@ def _fold(c: Code, nibbles: Num) -> Num:
 
 def _functions() -> list[Code]:
     functions = [_report(), _group(), _release(), _order(), _lds_verdict(), _same_data()]
+    functions += bits_functions()
     functions += [_lds_access(size, write) for size in LDS_SIZES for write in (False, True)]
     return [*functions, _entry(), _cell(), _global()]
 

@@ -79,8 +79,8 @@ class LaunchChecks:
     """Memory of the checks for one launch.
 
     ``scalars`` are the SGPRs that have a value at the start, ``arguments`` the kernel argument
-    segment. ``buffers`` are the allocations; those that may be written get marks (six bytes a byte,
-    of which only touched pages cost memory).
+    segment, ``registers`` the numbers of VGPRs and AGPRs. ``buffers`` are the allocations; those
+    that may be written get marks (six bytes a byte, of which only touched pages cost memory).
     """
 
     def __init__(
@@ -93,7 +93,9 @@ class LaunchChecks:
         scalars: Iterable[int],
         arguments: np.ndarray,
         buffers: Sequence[Range],
+        registers: tuple[int, int],
     ) -> None:
+        self._registers = registers if Check.UNINITIALISED in code.checks else (0, 0)
         self.code, self.lds, self.seed = code, lds, seed
         self._arguments = arguments
         self._findings = np.zeros((len(code.slots), _FIELDS), dtype=np.uint64)
@@ -138,6 +140,8 @@ class LaunchChecks:
             at.T_RELEASED: self._released.ctypes.data,
             at.T_WAVES: int(thread[T_WAVES // 8]),
             at.T_ARGUMENTS: self._arguments.ctypes.data,
+            at.T_VGPR_BYTES: self._registers[0] * state.ROW_BYTES,
+            at.T_AGPR_BYTES: self._registers[1] * state.ROW_BYTES,
         }.items():
             block[field // 8] = value
         self._threads.append(block)
