@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,9 +18,13 @@ from rich.progress import Progress as Bar
 
 from rocke.cli.errors import FAILED, OK, UserError
 from rocke.cli.output import console, print_json
+from rocke.kernels.registry import FAMILIES
 from rocke.library.build import Progress, Report, build_library, report_as_json
 from rocke.library.catalogue import Catalogue, shipped
 from rocke.library.plan import Job, Plan, expand
+
+EVERY = 10.0
+"""Seconds between lines of progress where there is no terminal to draw on."""
 
 
 def is_catalogue(name: str) -> bool:
@@ -39,9 +45,12 @@ def build_catalogue(
 ) -> int:
     """Build a catalogue, or with ``dry_run`` show what would be built; gives the exit code."""
     catalogue = Catalogue.load(_find(name))
-    matches = matcher(filters)
+    matches = matcher(filters, catalogue)
     if dry_run:
-        _show_plan(expand(catalogue, archs=archs, matches=matches), as_json)
+        plan = expand(catalogue, archs=archs, matches=matches)
+        for line in plan.warnings:
+            click.echo(f"warning: {line}", err=True)
+        _show_plan(plan, as_json)
         return OK
     with _progress(quiet=as_json) as tell:
         report = build_library(
@@ -53,6 +62,8 @@ def build_catalogue(
             linker=linker,
             progress=tell,
         )
+    for line in report.unused:
+        click.echo(f"warning: {line}", err=True)
     if as_json:
         print_json(report_as_json(report))
     else:
@@ -60,27 +71,49 @@ def build_catalogue(
     return FAILED if report.failures else OK
 
 
-def matcher(filters: tuple[str, ...]) -> Callable[[Job], bool]:
+def matcher(filters: tuple[str, ...], catalogue: Catalogue) -> Callable[[Job], bool]:
     """Jobs that match every filter: ``FIELD=PATTERN``, or a pattern of the family's name.
 
-    Patterns are those of a shell; several stand with ``|`` between them.
+    Patterns are those of a shell; several stand with ``|`` between them. A field that no family of
+    the catalogue has, and a name that matches none of its families, is wrong usage.
     """
+    families = sorted({entry.family for entry in catalogue.entries})
+    known = {f.name for n in families if n in FAMILIES for f in FAMILIES[n].fields}
+    known |= {"family", "arch"}
     rules = []
     for text in filters:
         field, equals, pattern = text.partition("=")
-        rules.append((field, pattern) if equals else ("family", text))
+        field = field.strip()
+        if not equals:
+            if not any(_matches(name, text) for name in families):
+                raise UserError(
+                    f"--filter {text!r}: matches no family of the catalogue "
+                    f"({', '.join(families)}); a field is given as {text}=PATTERN"
+                )
+            rules.append(("family", text))
+            continue
+        if field not in known:
+            close = difflib.get_close_matches(field, sorted(known), n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise UserError(
+                f"--filter {text!r}: no family of the catalogue has a field {field!r}{hint} "
+                f"(fields: {', '.join(sorted(known))})"
+            )
+        rules.append((field, pattern))
 
     def matches(job: Job) -> bool:
         values = {**job.spec, "family": job.family, "arch": job.arch}
-        for field, patterns in rules:
-            if field not in values:
-                return False
-            value = str(values[field]).lower() if field != "family" else job.family
-            if not any(fnmatch.fnmatchcase(value, p.strip()) for p in patterns.split("|")):
-                return False
-        return True
+        return all(f in values and _matches(_shown(values[f]), p) for f, p in rules)
 
     return matches
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _matches(value: str, patterns: str) -> bool:
+    return any(fnmatch.fnmatchcase(value, p.strip()) for p in patterns.split("|"))
 
 
 def _find(name: str) -> Path:
@@ -98,8 +131,10 @@ def _find(name: str) -> Path:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Draws a bar on standard error, and a line for each failure."""
-    err = Console(stderr=True, highlight=False)
+    """Draws a bar on standard error, and a line for each failure; without a terminal a line every
+    ten seconds.
+    """
+    err = Console(stderr=True, highlight=False, emoji=False)
     columns = (
         TextColumn("building"),
         BarColumn(),
@@ -107,10 +142,13 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
         TextColumn("{task.fields[counts]}"),
         TimeRemainingColumn(compact=True),
     )
-    with Bar(*columns, console=err, disable=quiet or not err.is_terminal) as bar:
+    drawn = err.is_terminal and not quiet
+    last = time.monotonic()
+    with Bar(*columns, console=err, disable=not drawn) as bar:
         task = bar.add_task("building", total=None, counts="")
 
         def tell(state: Progress) -> None:
+            nonlocal last
             counts = f"{state.cached} cached, {state.failed} failed"
             completed = state.done + state.failed
             bar.update(task, total=state.total, completed=completed, counts=counts)
@@ -118,6 +156,9 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
                 err.print(f"failed: {state.label}: {state.reason}", markup=False, soft_wrap=True)
             for line in state.warnings:
                 err.print(f"warning: {line}", markup=False, soft_wrap=True)
+            if not drawn and not quiet and time.monotonic() - last >= EVERY:
+                last = time.monotonic()
+                click.echo(f"{completed} of {state.total} kernels ({counts})", err=True)
 
         yield tell
 
@@ -131,7 +172,7 @@ def _show_plan(plan: Plan, as_json: bool) -> None:
         click.echo(f"build    {job.label}")
     for drop in plan.dropped:
         click.echo(f"dropped  {drop.label}: {drop.reason}")
-    click.echo(f"{len(plan.jobs)} to build, {len(plan.dropped)} dropped")
+    click.echo(f"{len(plan.jobs)} to build, {plan.counts()}")
 
 
 def _show_report(report: Report) -> None:

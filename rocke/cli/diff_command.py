@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from rocke.cli.errors import OK
+from rocke.cli.errors import FAILED, OK
 from rocke.cli.output import json_option, print_json
 from rocke.library.diffing import Count, diff_libraries
 from rocke.library.library import KernelLibrary, LibraryKernel
@@ -17,8 +17,9 @@ from rocke.library.library import KernelLibrary, LibraryKernel
 @click.command("diff", short_help="Show what changed between two libraries.")
 @click.argument("old")
 @click.argument("new")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where the libraries differ.")
 @json_option
-def command(old: str, new: str, as_json: bool) -> int:
+def command(old: str, new: str, exit_code: bool, as_json: bool) -> int:
     """Show what changed from the library OLD to NEW: kernels added and removed, and for those in
     both registers, spills, LDS, arguments, constraints, and instructions by class.
 
@@ -29,9 +30,10 @@ def command(old: str, new: str, as_json: bool) -> int:
     """
     count = _counter()
     found = diff_libraries(KernelLibrary.open(old), KernelLibrary.open(new), count)
+    code = FAILED if exit_code and not found.empty else OK
     if as_json:
         print_json({**asdict(found), "instructions_compared": count is not None})
-        return OK
+        return code
     for ident in found.removed:
         click.echo(f"- {ident}")
     for ident in found.added:
@@ -49,7 +51,7 @@ def command(old: str, new: str, as_json: bool) -> int:
     )
     if count is None:
         click.echo("Instructions were not compared: that needs rocke[emulator].", err=True)
-    return OK
+    return code
 
 
 def _counter() -> Count | None:

@@ -53,10 +53,10 @@ def _show(findings: list[Finding], works: bool) -> None:
         mark = (
             "[green]ok[/]     " if f.found else "[red]missing[/]" if f.needed else "[dim]none[/]   "
         )
-        out.print(f"{mark}  [bold]{f.name:16}[/]", end="")
+        out.print(f"{mark}  [bold]{f.name:16}[/] ", end="")
         out.print(f.detail, markup=False, soft_wrap=True)
         if f.remedy:
-            out.print(f"{'':27}-> {f.remedy}", markup=False, soft_wrap=True)
+            out.print(f"{'':28}-> {f.remedy}", markup=False, soft_wrap=True)
     if works:
         out.print("Kernels can be built and run on the emulated device.")
     else:

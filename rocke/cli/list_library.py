@@ -10,14 +10,14 @@ import click
 
 from rocke.cli.output import console, print_json, table
 from rocke.library.library import KernelLibrary
-from rocke.library.store import MANIFEST, installed
+from rocke.library.store import installed, is_built
 
 
 def is_library(name: str) -> bool:
     """Whether an argument of ``rocke list`` names a library and not a family."""
     path = Path(name)
-    if path.is_dir() and os.sep not in name and not (path / MANIFEST).exists():
-        return False  # a folder that happens to be called like a family
+    if path.is_dir() and os.sep not in name and not is_built(path):
+        return name in installed()  # a folder that happens to be called like a family
     return path.exists() or name in installed()
 
 
@@ -38,8 +38,9 @@ def list_library(name: str, as_json: bool) -> None:
         )
         return
     out = console()
-    title = f"[bold]{manifest.name}[/] {manifest.version}"
-    out.print(title + (f": {manifest.description}" if manifest.description else ""))
+    title = f"{manifest.name} {manifest.version}"
+    title += f": {manifest.description}" if manifest.description else ""
+    out.print(title, markup=False, soft_wrap=True)
     rows = []
     for kernel in library.kernels:
         entry, r = kernel.entry, kernel.entry.resources

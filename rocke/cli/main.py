@@ -84,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(given, prog_name="rocke", standalone_mode=False)
     except click.Abort:
+        again = "; run the same command to go on" if given[:1] == ["build"] else ""
+        click.echo(f"interrupted{again}", err=True)
         sys.exit(130)
     except click.ClickException as error:
         _report(error, as_json="--json" in given)

@@ -20,8 +20,8 @@ def print_json(value: Any) -> None:
 
 def console() -> Console:
     """Standard output; as wide as the terminal, or 100 columns where there is none."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=100)
+    found = Console(highlight=False, emoji=False)
+    return found if found.is_terminal else Console(highlight=False, emoji=False, width=100)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "") -> Table:

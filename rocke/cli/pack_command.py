@@ -44,13 +44,16 @@ def command(library: str, output: Path, as_zip: bool, header: Path | None, as_js
       rocke pack build/ -o attention.zip --c-header attention.h
     """
     opened = KernelLibrary.open(library)
-    usual = zip_name(opened) if as_zip else wheel_name(opened)
-    path = output
-    if output.suffix not in (".whl", ".zip"):
-        path = output / usual
-    elif output.suffix == ".whl" and (as_zip or output.name != wheel_name(opened)):
-        raise UserError(f"-o {output}: pip takes a wheel only by the name {wheel_name(opened)}")
-    data = pack_zip(opened) if path.suffix == ".zip" else pack_wheel(opened)
+    if opened.outdated:
+        click.echo(
+            f"warning: {library}: the last build into it has not ended well: this packages the "
+            "library of the build before",
+            err=True,
+        )
+    path = _target(opened, output, as_zip)
+    if header is not None and header.resolve() in (path.resolve(), Path(library).resolve()):
+        raise UserError(f"--c-header {header}: that is the library's file, expected another")
+    data = pack_zip(opened) if path.suffix.lower() == ".zip" else pack_wheel(opened)
     write_file(path, data)
     written = [{"file": str(path), "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}]
     if header is not None:
@@ -64,3 +67,18 @@ def command(library: str, output: Path, as_zip: bool, header: Path | None, as_js
         for made in written:
             click.echo(f"{made['sha256']}  {made['file']}")
     return OK
+
+
+def _target(library: KernelLibrary, output: Path, as_zip: bool) -> Path:
+    """The file to write, of ``-o`` and ``--zip``."""
+    suffix = output.suffix.lower()
+    if suffix in _OTHER_ARCHIVES and not output.is_dir():
+        raise UserError(f"-o {output}: expected a file .whl or .zip, or a folder")
+    if suffix not in (".whl", ".zip") or output.is_dir():
+        return output / (zip_name(library) if as_zip else wheel_name(library))
+    if suffix == ".whl" and (as_zip or output.name != wheel_name(library)):
+        raise UserError(f"-o {output}: pip takes a wheel only by the name {wheel_name(library)}")
+    return output
+
+
+_OTHER_ARCHIVES = (".gz", ".tgz", ".tar", ".bz2", ".xz", ".zst", ".7z", ".rar", ".egg")

@@ -27,8 +27,16 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "EmulatedDevice":
-        from rocke.emulator.device import EmulatedDevice
-
+        try:
+            from rocke.emulator.device import EmulatedDevice
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] not in ("llvmlite", "rocm"):
+                raise
+            raise ModuleNotFoundError(
+                f"the emulated device needs {error.name}, which is not installed: "
+                "pip install 'rocke[emulator]'",
+                name=error.name,
+            ) from None
         return EmulatedDevice
     if name in ("Counters", "InstructionClass"):
         from rocke.emulator import counters

@@ -52,4 +52,13 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    try:
+        module = import_module(f"{__name__}.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("mlir", "llvmlite", "ziglang", "tomli"):
+            raise
+        raise ModuleNotFoundError(
+            f"{name} needs {error.name}, which is not installed: pip install 'rocke[compiler]'",
+            name=error.name,
+        ) from None
+    return getattr(module, name)

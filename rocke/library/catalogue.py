@@ -21,10 +21,12 @@
     head_size = [64, 128]
     dtype = "f16"
 
-A constraint compares a field (or ``FIELD % FIELD``, or ``arch``) with a field or a literal. An
-exclusion drops the combinations where all of its fields match; a value may be a list. ``free``
-names fields that only tune: no problem asks for them. ``[kernels.select]`` replaces what a problem
-must satisfy in one field, ``[kernels.launch]`` the grid of a family that leaves it to the problem:
+A constraint compares a field (or ``FIELD % FIELD``, or ``arch``) with a field or a literal (texts
+in quotes). An exclusion drops the combinations where all of its fields match; a value may be a
+list. ``free`` names fields that only tune: no problem asks for them. ``[kernels.select]`` narrows
+what a problem must satisfy in one field, or adds a field; ``[kernels.launch]`` gives the grid, in
+workgroups along x, y and z, of a family that leaves it to the problem. An expression is a count, a
+name, or ``["ceil_div" or "mul" or "add", a, b]`` of two expressions:
 
     [kernels.select]
     seqlen_q = {min = 1, max = 4096, multiple_of = 16}
@@ -41,23 +43,23 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from rocke.library import expressions
 from rocke.library.constraints import same
 from rocke.library.errors import CatalogueError
+from rocke.library.manifest import check_plain
+from rocke.library.naming import check_name, check_text, check_version, short
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_.][A-Za-z0-9]+)*")
-_VERSION = re.compile(
-    r"\d+(\.\d+){0,3}((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-)
-_RULE = re.compile(r"\s*(\w+)(?:\s*%\s*(\w+))?\s*(==|!=|<=|>=|<|>)\s*(\S.*?)\s*")
+_RULE = re.compile(r"\s*(\w+)(?:\s*%\s*(\w+))?\s*(==|!=|<=|>=|<|>)\s*(\S.*?)\s*", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _COMPARE = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -67,6 +69,8 @@ _COMPARE = {
     ">": operator.gt,
 }
 MAX_COMBINATIONS = 100_000
+"""Of a catalogue: combinations of all axes, times targets."""
+_MAX_PRIORITY = 2**53
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ class Entry:
     grid: tuple[expressions.Expression, ...] | None = None
     problem: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """How many combinations the axes have."""
+        return prod(len(values) for values in self.axes.values())
+
     def combinations(self) -> Iterable[dict[str, Any]]:
         """Every combination of the axes, in the order of the file."""
         for values in product(*self.axes.values()):
@@ -144,7 +153,7 @@ class Catalogue:
         """Read a file; raises :class:`CatalogueError`."""
         file = Path(path)
         try:
-            text = file.read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise CatalogueError(f"{file}: not a text file ({error.reason})") from None
         except OSError as error:
@@ -158,6 +167,8 @@ class Catalogue:
             raw = tomllib.loads(text)
         except ValueError as error:
             raise CatalogueError(f"{source}: not valid TOML ({error})") from None
+        except RecursionError:
+            raise CatalogueError(f"{source}: not valid TOML (nested too deep)") from None
         return _Parser(source).catalogue(raw)
 
 
@@ -180,18 +191,23 @@ class _Parser:
         self.known("[library]", library, ("name", "version", "description", "targets"))
         name = self.text("[library] name", library.get("name"))
         version = self.text("[library] version", library.get("version"))
-        if not _NAME.fullmatch(name):
-            raise self.fail(
-                "[library] name", f"{name!r}, expected letters, digits and single dashes"
-            )
-        if not _VERSION.fullmatch(version):
-            raise self.fail("[library] version", f"{version!r}, expected a version such as 1.2.0")
+        try:
+            check_name(name, "[library] name")
+            check_version(version, "[library] version")
+        except ValueError as error:
+            raise CatalogueError(f"{self.source}: {error}") from None
         targets = self.targets("[library] targets", library.get("targets"))
         description = self.text("[library] description", library.get("description", ""))
         kernels = raw.get("kernels")
         if not isinstance(kernels, list) or not kernels:
             raise self.fail("[[kernels]]", "no kernels, expected at least one such table")
         entries = tuple(self.entry(i, entry, targets) for i, entry in enumerate(kernels, 1))
+        count = sum(e.count * len(e.targets) for e in entries)
+        if count > MAX_COMBINATIONS:
+            raise self.fail(
+                "[[kernels]]",
+                f"{count} combinations and targets in all, expected at most {MAX_COMBINATIONS}",
+            )
         return Catalogue(self.source, name, version, description, targets, entries)
 
     def entry(self, number: int, raw: Any, library_targets: tuple[str, ...]) -> Entry:
@@ -209,8 +225,14 @@ class _Parser:
                     raise self.fail(f"{where} targets", f"{name!r} is not in [library] targets")
         axes = self.axes(f"{where} axes", raw.get("axes"))
         priority = raw.get("priority", 0)
-        if not isinstance(priority, int) or isinstance(priority, bool):
-            raise self.fail(f"{where} priority", f"{priority!r}, expected an integer")
+        if (
+            not isinstance(priority, int)
+            or isinstance(priority, bool)
+            or abs(priority) >= _MAX_PRIORITY
+        ):
+            raise self.fail(
+                f"{where} priority", f"{short(priority)}, expected an integer below 2**53"
+            )
         return Entry(
             where=f"{self.source}: {where}",
             family=family,
@@ -227,21 +249,22 @@ class _Parser:
 
     def axes(self, where: str, raw: Any) -> dict[str, tuple[Any, ...]]:
         axes: dict[str, tuple[Any, ...]] = {}
-        count = 1
         for name, value in self.table(where, {} if raw is None else raw).items():
             values = tuple(value) if isinstance(value, list) else (value,)
             if not values:
                 raise self.fail(f"{where}.{name}", "an empty list, expected at least one value")
             for v in values:
-                if not isinstance(v, (int, str, float)):
-                    raise self.fail(f"{where}.{name}", f"{v!r}, expected a plain value")
+                self.plain(f"{where}.{name}", v)
             if len({(type(v), v) for v in values}) != len(values):
                 raise self.fail(f"{where}.{name}", f"{value!r}: a value is listed twice")
             axes[name] = values
-            count *= len(values)
-        if count > MAX_COMBINATIONS:
-            raise self.fail(where, f"{count} combinations, expected at most {MAX_COMBINATIONS}")
         return axes
+
+    def plain(self, where: str, value: Any) -> None:
+        try:
+            check_plain(value, where)
+        except ValueError as error:
+            raise CatalogueError(f"{self.source}: {error}") from None
 
     def rules(self, where: str, raw: Any) -> Iterable[Rule]:
         for text in self.texts(where, raw):
@@ -251,12 +274,15 @@ class _Parser:
                     where, f"{text!r}, expected FIELD OP FIELD or value, or FIELD % FIELD OP value"
                 )
             left, modulus, op, right = match.groups()
-            step = int(modulus) if modulus and modulus.isdigit() else modulus
+            step = int(modulus) if modulus and _INTEGER.fullmatch(modulus) else modulus
             if step == 0:
                 raise self.fail(where, f"{text!r} divides by 0")
             value, is_field = _literal(right)
             if is_field and not right.isidentifier():
-                raise self.fail(where, f"{text!r}: {right!r} is neither a field nor a value")
+                raise self.fail(
+                    where,
+                    f"{text!r}: {right!r} is neither a field nor a value (quote texts: 'f16')",
+                )
             yield Rule(text, left, step, op, value, is_field)
 
     def exclusions(self, where: str, raw: Any) -> Iterable[Exclusion]:
@@ -268,12 +294,19 @@ class _Parser:
             if not table:
                 raise self.fail(f"{where} {number}", "no field: it would drop everything")
             values = {n: tuple(v) if isinstance(v, list) else (v,) for n, v in table.items()}
+            for name, own in values.items():
+                if not own:
+                    raise self.fail(
+                        f"{where} {number}.{name}", "an empty list, expected at least one value"
+                    )
+                for v in own:
+                    self.plain(f"{where} {number}.{name}", v)
             yield Exclusion(values, reason)
 
     def select(self, where: str, raw: Any) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         for name, rule in self.table(where, raw).items():
-            table = dict(self.table(f"{where}.{name}", rule))
+            table = dict(self.table(f"{where}.{short(name)[1:-1]}", rule))
             self.known(
                 f"{where}.{name}", table, ("eq", "in", "min", "max", "multiple_of", "default")
             )
@@ -306,18 +339,19 @@ class _Parser:
     def text(self, where: str, raw: Any) -> str:
         if raw is None:
             raise self.fail(where, "missing")
-        if not isinstance(raw, str) or "\n" in raw:
-            raise self.fail(where, f"{raw!r}, expected a text of one line")
-        return raw
+        try:
+            return check_text(raw, where)
+        except ValueError as error:
+            raise CatalogueError(f"{self.source}: {error}") from None
 
     def texts(self, where: str, raw: Any) -> tuple[str, ...]:
         if not isinstance(raw, list) or not all(isinstance(item, str) for item in raw):
-            raise self.fail(where, f"{raw!r}, expected a list of texts")
+            raise self.fail(where, f"{short(raw)}, expected a list of texts")
         return tuple(raw)
 
     def table(self, where: str, raw: Any) -> Mapping[str, Any]:
         if not isinstance(raw, dict):
-            raise self.fail(where, f"{raw!r}, expected a table")
+            raise self.fail(where, f"{short(raw)}, expected a table")
         return raw
 
     def known(self, where: str, raw: Mapping[str, Any], keys: tuple[str, ...]) -> None:
@@ -325,14 +359,14 @@ class _Parser:
             if key not in keys:
                 close = difflib.get_close_matches(key, keys, n=1)
                 hint = f", did you mean {close[0]!r}?" if close else ""
-                raise self.fail(where, f"unknown key {key!r}{hint} (known: {', '.join(keys)})")
+                raise self.fail(where, f"unknown key {short(key)}{hint} (known: {', '.join(keys)})")
 
 
 def _literal(text: str) -> tuple[Any, bool]:
     """The value of a literal, or the text and True for a field."""
     if text in ("true", "false"):
         return text == "true", False
-    if re.fullmatch(r"-?\d+", text):
+    if _INTEGER.fullmatch(text):
         return int(text), False
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1], False

@@ -43,19 +43,22 @@ def run_tasks(
 
 def _collect(executor: Executor, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Compiled]]:
     futures: dict[Future[Compiled], int] = {}
+    refused = _DIED
     try:
         try:
             for number, task in tasks.items():
                 futures[executor.submit(compile_task, task)] = number
         except BrokenExecutor:
             pass  # what was not submitted is answered below
+        except Exception as error:  # one that was shut down, for example
+            refused = f"the executor refused it: {_words(error)}"
         pending = set(futures)
         while pending:
             done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
                 yield futures[future], _answer(future)
         for number in tasks.keys() - set(futures.values()):
-            yield number, Compiled(b"", error=_DIED)
+            yield number, Compiled(b"", error=refused)
     finally:
         for future in futures:
             future.cancel()
@@ -63,11 +66,19 @@ def _collect(executor: Executor, tasks: Mapping[int, Task]) -> Iterator[tuple[in
 
 def _answer(future: Future[Compiled]) -> Compiled:
     try:
-        return future.result()
+        answer = future.result()
     except BrokenExecutor:
         return Compiled(b"", error=_DIED)
     except Exception as error:  # an executor's own, such as a cluster that gave up on a task
-        return Compiled(b"", error=f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return Compiled(b"", error=_words(error))
+    if not isinstance(answer, Compiled) or not isinstance(answer.hsaco, bytes):
+        kind = type(answer).__name__
+        return Compiled(b"", error=f"the executor gave {kind}, expected what the task returns")
+    return answer
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
 
 
 def _pool(count: int) -> Pool:

@@ -82,11 +82,14 @@ def substitute(expression: Expression, values: Mapping[str, Any]) -> Expression:
 
 
 def to_c(expression: Expression) -> str:
-    """The expression in C over variables of the same names, as 64-bit unsigned arithmetic."""
+    """The expression in C over variables of the same names, as 64-bit unsigned arithmetic.
+
+    It uses the header's macro ``ROCKE_CAST(type, value)``.
+    """
     if isinstance(expression, int):
         return f"{expression}ull"
     if isinstance(expression, str):
-        return f"(unsigned long long)({expression})"
+        return f"ROCKE_CAST(unsigned long long, {expression})"
     op, left, right = expression
     a, b = to_c(left), to_c(right)
     if op == "ceil_div":

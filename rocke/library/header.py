@@ -57,8 +57,12 @@ _HEAD = """\
 
 #ifdef __cplusplus
 #define ROCKE_ASSERT(condition, text) static_assert(condition, text)
+#define ROCKE_CAST(type, value) static_cast<type>(value)
+#define ROCKE_SIZE(type, member) sizeof(type::member)
 #else
 #define ROCKE_ASSERT(condition, text) _Static_assert(condition, text)
+#define ROCKE_CAST(type, value) ((type)(value))
+#define ROCKE_SIZE(type, member) sizeof(((type *)0)->member)
 #endif
 """
 
@@ -113,8 +117,7 @@ def _kernel(entry: KernelEntry, prefix: str) -> Iterator[str]:
     for argument in entry.arguments:
         member = f"{prefix}_args, {c_name(argument.name)}"
         yield f'ROCKE_ASSERT(offsetof({member}) == {argument.offset}, "{argument.name}");'
-        size = f"sizeof(((({prefix}_args *)0)->{c_name(argument.name)}))"
-        yield f'ROCKE_ASSERT({size} == {argument.size}, "{argument.name}");'
+        yield f'ROCKE_ASSERT(ROCKE_SIZE({member}) == {argument.size}, "{argument.name}");'
     yield f'ROCKE_ASSERT(sizeof({prefix}_args) >= {end}, "size");'
     yield f"#define {prefix}_ARGS_SIZE {end}u"
     yield ""
@@ -127,7 +130,7 @@ def _grid(entry: KernelEntry, prefix: str) -> Iterator[str]:
     yield f"static inline void {prefix}_grid(unsigned int grid[3]{parameters}) {{"
     for axis, expression in enumerate(entry.grid):
         renamed = expressions.rename(expression, c_name)
-        yield f"    grid[{axis}] = (unsigned int){expressions.to_c(renamed)};"
+        yield f"    grid[{axis}] = ROCKE_CAST(unsigned int, {expressions.to_c(renamed)});"
     yield "}"
     yield ""
 

@@ -32,7 +32,6 @@ from rocke.library.naming import (
     check_version,
     short,
 )
-from rocke.runtime.limits import GRID, OPERATIONS, Size
 from rocke.runtime.packing import ArgumentError, check_signature, parse_signature, parse_type
 from rocke.runtime.promises import check_block
 
@@ -441,14 +440,17 @@ def _limit(raw: Any, where: str) -> Any:
     return made
 
 
-def _size(raw: Any, where: str, depth: int = 0) -> Size:
-    if isinstance(raw, list):
-        if len(raw) != 3 or raw[0] not in OPERATIONS or depth >= expressions.MAX_DEPTH:
-            raise ValueError(f"{where}: {short(raw)}, expected [{' or '.join(OPERATIONS)}, a, b]")
-        return (raw[0], *(_size(r, where, depth + 1) for r in raw[1:]))
+def _size(raw: Any, where: str, depth: int = 0) -> Any:
+    """A size of :mod:`rocke.runtime.limits`."""
+    if isinstance(raw, list) and len(raw) == 3 and raw[0] in _SIZE_OPERATIONS and depth < 4:
+        return (raw[0], _size(raw[1], where, depth + 1), _size(raw[2], where, depth + 1))
     if isinstance(raw, str):
-        return raw if raw in GRID else check_field(raw, where)
+        return raw if raw in _GRID else check_field(raw, where)
     return _integer(raw, where)
+
+
+_GRID = ("grid.x", "grid.y", "grid.z")
+_SIZE_OPERATIONS = ("ceil_div", "mul")
 
 
 def schema() -> dict[str, Any]:

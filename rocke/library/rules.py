@@ -1,21 +1,26 @@
-"""From a kernel family to plain data: selection, grid and limits as a manifest holds them."""
+"""From a kernel family to plain data: what a problem must satisfy, and the limits of a launch."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import lcm
 from typing import Any
 
 import numpy as np
 
 from rocke.kernels.registry import Family
-from rocke.library import expressions
 from rocke.library.catalogue import Entry
-from rocke.library.constraints import MISSING, Constraint
+from rocke.library.constraints import MISSING, Constraint, contradiction
 from rocke.library.errors import CatalogueError
+from rocke.library.grids import grid_arguments
+from rocke.library.naming import short
+from rocke.library.problems import small_problem
 
 NAME_FIELD = "name"
 """The start of a kernel's name: no property of a problem."""
+_FAMILY = "family"
 
 
 def selection(family: Family, spec: Any, entry: Entry) -> tuple[Constraint, ...]:
@@ -23,131 +28,129 @@ def selection(family: Family, spec: Any, entry: Entry) -> tuple[Constraint, ...]
 
     A field that is also an argument with a range of values (a length, say) takes that range, and so
     does an argument that the grid depends on. A field with a default may be left out of a problem.
-    ``free`` fields and the name do not count; the entry's ``select`` replaces a field's
-    constraints, or adds a field.
+    ``free`` fields and the name do not count; the entry's ``select`` narrows a field further, or
+    adds one. Raises :class:`CatalogueError` for a ``select`` that contradicts the family.
     """
     limits = family.limits(spec)
     flat = family.flatten(spec)
-    found: list[Constraint] = []
+    found: dict[str, list[Constraint]] = {}
     for field in family.fields:
-        if field.name in (NAME_FIELD, *entry.free, *entry.select):
-            continue
-        default = MISSING if field.required else field.default
-        limit = limits.get(field.name)
-        if isinstance(limit, tuple):
-            bounds = zip(("min", "max", "multiple_of"), limit, strict=False)
-            found += [Constraint(field.name, op, value) for op, value in bounds]
-        else:
-            found.append(Constraint(field.name, "eq", flat[field.name], default))
-    for name in sorted(grid_arguments(family, entry) - set(flat) - set(entry.select)):
-        limit = limits.get(name)
-        if isinstance(limit, tuple):
-            bounds = zip(("min", "max", "multiple_of"), limit, strict=False)
-            found += [Constraint(name, op, value) for op, value in bounds]
+        if field.name not in (NAME_FIELD, *entry.free):
+            default = MISSING if field.required else field.default
+            exact = Constraint(field.name, "eq", flat[field.name], default)
+            found[field.name] = _range(field.name, limits) or [exact]
+    for name in sorted(grid_arguments(family, entry) - set(flat)):
+        if _range(name, limits):
+            found[name] = _range(name, limits)
     for name, table in entry.select.items():
-        default = table.get("default", MISSING)
-        for op, value in table.items():
-            if op != "default":
-                raw = {"field": name, "op": op, "value": value}
-                raw |= {} if default is MISSING else {"default": default}
-                found.append(_parsed(raw, f"{entry.where} select.{name}"))
-    return tuple(found)
+        _check_selected(name, family, spec, entry)
+        found[name] = _narrowed(name, table, found.get(name, []), f"{entry.where} select.{name}")
+    return tuple(c for own in found.values() for c in own)
 
 
-def grid(
-    family: Family,
-    spec: Any,
-    arch: str,
-    entry: Entry,
-    constraints: Sequence[Constraint],
-    *,
-    check: bool = True,
-) -> tuple[expressions.Expression, ...]:
-    """The grid rule in workgroups, as data.
+def _range(name: str, limits: Mapping[str, Any]) -> list[Constraint]:
+    limit = limits.get(name)
+    if not isinstance(limit, tuple):
+        return []
+    bounds = zip(("min", "max", "multiple_of"), limit, strict=False)
+    return [Constraint(name, op, value) for op, value in bounds]
 
-    A family whose spec holds all sizes has a constant one. Otherwise the entry gives it over the
-    spec's fields and properties (those are put in), value arguments, and fields of the problem that
-    ``select`` declares; with ``check`` it must agree with the family's own rule on a problem of
-    the family. Raises :class:`CatalogueError`.
+
+def _check_selected(name: str, family: Family, spec: Any, entry: Entry) -> None:
+    where = f"{entry.where} select.{name}"
+    if name in (_FAMILY, NAME_FIELD):
+        raise CatalogueError(f"{where}: {name} is no field of a problem to narrow")
+    if name in entry.free:
+        raise CatalogueError(f"{where}: {name} is in free: no problem asks for it")
+    known = {*family.flatten(spec), *family.limits(spec), *family.problem_options}
+    known |= grid_arguments(family, entry)
+    if name not in known:
+        close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+        if close:
+            raise CatalogueError(f"{where}: unknown field, did you mean {close[0]!r}?")
+
+
+def _narrowed(
+    name: str, table: Mapping[str, Any], own: Sequence[Constraint], where: str
+) -> list[Constraint]:
+    """The family's constraints of a field and those of ``select``, as few as say the same."""
+    default = table.get("default", own[0].default if own else MISSING)
+    asked = []
+    for op, value in table.items():
+        if op != "default":
+            raw = {"field": name, "op": op, "value": value}
+            raw |= {"default": table["default"]} if "default" in table else {}
+            try:
+                asked.append(replace(Constraint.parse(raw, where), default=default))
+            except ValueError as error:
+                raise CatalogueError(str(error)) from None
+    merged = [*(replace(c, default=default) for c in own), *asked]
+    if not merged or not table:
+        raise CatalogueError(f"{where}: {dict(table)} says nothing of the field")
+    reason = contradiction(merged)
+    if reason:
+        raise CatalogueError(f"{where}: {short(dict(table))} leaves nothing: {reason}")
+    if "default" in table and not all(c.holds(default) for c in merged):
+        wanted = " and ".join(dict.fromkeys(c.expected() for c in merged))
+        raise CatalogueError(f"{where}: default is {default!r}, expected {wanted}")
+    exact = [c for c in merged if c.op in ("eq", "in")]
+    if exact:
+        values = exact[0].value if exact[0].op == "in" else (exact[0].value,)
+        left = tuple(v for v in values if all(c.holds(v) for c in merged))
+        one = len(left) == 1
+        return [Constraint(name, "eq" if one else "in", left[0] if one else left, default)]
+    tightest: dict[str, Callable[[list[int]], int]]
+    tightest = {"min": max, "max": min, "multiple_of": lambda steps: lcm(*steps)}
+    by_op = {op: [c.value for c in merged if c.op == op] for op in tightest}
+    return [
+        Constraint(name, op, tightest[op](values), default)
+        for op, values in by_op.items()
+        if values
+    ]
+
+
+def check_free(family: Family, spec: Any, entry: Entry, arch: str) -> None:
+    """Refuse a ``free`` field that changes what a launch takes or gives.
+
+    Specs that differ in the field alone are compared: arguments, limits, and the reference's result
+    for the same arguments. Raises :class:`CatalogueError`.
     """
-    if family.launch is None:
-        if entry.grid is not None:
-            raise CatalogueError(f"{entry.where} launch grid: {family.name} has a grid of its own")
-        return family.grid(spec)
-    if entry.grid is None:
-        raise CatalogueError(
-            f"{entry.where} launch grid: missing; in words it is {family.launch.text}"
-        )
-    known = _properties(family, spec, arch, entry.grid)
-    made = tuple(expressions.substitute(g, known) for g in entry.grid)
-    declared = {c.field for c in constraints}
-    for name in (n for g in made for n in expressions.names(g)):
-        if name not in declared:
+    for name in entry.free:
+        if name == NAME_FIELD:
+            continue
+        flat = family.flatten(spec)
+        other = _others(family, flat, name, entry, arch)
+        same = [o for o in other if _same_meaning(family, spec, o)]
+        if not other or len(same) != len(other):
             raise CatalogueError(
-                f"{entry.where} launch grid: {name!r} is no field or property of the spec; a field "
-                f"of the problem is declared in select, as in {name} = {{min = 1}}"
+                f"{entry.where} free: {name!r} decides what a launch takes or gives: problems must "
+                "ask for it"
             )
-    if check:
-        _agree(family, spec, arch, entry, made, constraints)
-    return made
 
 
-def grid_arguments(family: Family, entry: Entry) -> set[str]:
-    """The names in the entry's grid; empty for a family with a constant one."""
-    if family.launch is None or entry.grid is None:
-        return set()
-    return {name for g in entry.grid for name in expressions.names(g)}
+def _others(
+    family: Family, flat: Mapping[str, Any], name: str, entry: Entry, arch: str
+) -> list[Any]:
+    """Valid specs that differ in one field."""
+    value = flat[name]
+    (field,) = (f for f in family.fields if f.name == name)
+    values = [*entry.axes.get(name, ()), *field.choices]
+    if isinstance(value, bool):
+        values.append(not value)
+    elif isinstance(value, int):
+        values += [value * 2, value // 2, value + 16]
+    made = [family.make_spec({**flat, name: v}) for v in dict.fromkeys(values) if v != value]
+    return [spec for spec in made if family.validate(spec, arch)[0]]
 
 
-def _properties(
-    family: Family, spec: Any, arch: str, grid: Sequence[expressions.Expression]
-) -> dict[str, int]:
-    """What the names of a grid are for a spec: its fields, its properties, its methods of arch."""
-    ranged = {name for name, limit in family.limits(spec).items() if isinstance(limit, tuple)}
-    flat = family.flatten(spec)
-    found = {}
-    for name in {n for g in grid for n in expressions.names(g)} - ranged:
-        value = flat[name] if name in flat else getattr(spec, name, None)
-        value = value(arch) if callable(value) else value
-        if isinstance(value, int) and not isinstance(value, bool):
-            found[name] = value
-    return found
-
-
-def _agree(
-    family: Family,
-    spec: Any,
-    arch: str,
-    entry: Entry,
-    grid: Sequence[expressions.Expression],
-    constraints: Sequence[Constraint],
-) -> None:
-    """Compare the grid with the family's own rule, on a problem of the family."""
-    problem = family.make_problem(spec, np.random.default_rng(0), **entry.problem)
-    values = problem_fields(family, problem.arguments, entry.problem, constraints)
-    own = family.grid_of(spec, arch, problem.arguments)
-    try:
-        found = tuple(expressions.evaluate(g, values) for g in grid)
-    except ValueError as error:
-        raise CatalogueError(f"{entry.where} launch grid: {error}; give it in problem") from None
-    if found != tuple(own):
-        raise CatalogueError(
-            f"{entry.where} launch grid: it is {found} where the family's rule gives {own}"
-        )
-
-
-def problem_fields(
-    family: Family,
-    arguments: Mapping[str, Any],
-    options: Mapping[str, Any],
-    constraints: Sequence[Constraint],
-) -> dict[str, Any]:
-    """Field values of a problem that the family drew: its numbers, its options, and defaults."""
-    parameters = inspect.signature(family.make_problem).parameters.values()
-    defaults = {p.name: p.default for p in parameters if isinstance(p.default, int)}
-    own = {c.field: c.default for c in constraints if c.default is not MISSING}
-    numbers = {n: v for n, v in arguments.items() if isinstance(v, (int, float))}
-    return {**own, **defaults, **options, **numbers}
+def _same_meaning(family: Family, one: Any, other: Any) -> bool:
+    if family.signature(one) != family.signature(other):
+        return False
+    if family.limits(one) != family.limits(other):
+        return False
+    problem = small_problem(family, one)
+    left, right = family.reference(one, problem), family.reference(other, problem)
+    return all(np.array_equal(left[n], right[n], equal_nan=True) for n in left)
 
 
 def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,10 +164,3 @@ def _lists(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_lists(item) for item in value]
     return value
-
-
-def _parsed(raw: Mapping[str, Any], where: str) -> Constraint:
-    try:
-        return Constraint.parse(raw, where)
-    except ValueError as error:
-        raise CatalogueError(str(error)) from None

@@ -10,7 +10,7 @@ import numpy as np
 
 from rocke.kernels.registry import FAMILIES, Problem
 from rocke.library.library import KernelLibrary, LibraryKernel
-from rocke.library.rules import problem_fields
+from rocke.library.problems import defaults_of, draw, fields_of
 from rocke.runtime.device import Device, DeviceError
 
 
@@ -53,8 +53,9 @@ def _run(kernel: LibraryKernel, device: Device, seed: int) -> tuple[float, float
         raise ValueError(f"this rocke has no family {entry.family!r}: no reference")
     family = FAMILIES[entry.family]
     spec = family.make_spec(entry.spec)
-    problem = family.make_problem(spec, np.random.default_rng(seed), **entry.problem)
-    fields = problem_fields(family, problem.arguments, entry.problem, entry.constraints)
+    problem = draw(family, spec, entry.problem, seed)
+    fields = fields_of(family, problem.arguments, entry.problem)
+    fields = {**defaults_of(entry.constraints), **fields}
     kernel.launcher(device, fields)(**problem.arguments)
     reference = family.reference(spec, problem)
     errors = output_errors(problem, reference)

@@ -96,7 +96,8 @@ def compiled(command, source, header):
 def test_the_header_is_cxx_too(header, tmp_path):
     source = tmp_path / "program.cpp"
     source.write_text('#include "kernels.h"\n#include "kernels.h"\nint main() { return 0; }\n')
-    compiled([CXX, "-std=c++11", "-Wno-unused-function"], source, header)
+    strict = ("-Wold-style-cast", "-Wconversion", "-Wzero-as-null-pointer-constant")
+    compiled([CXX, "-std=c++11", "-Wno-unused-function", *strict], source, header)
 
 
 def test_a_wrong_offset_does_not_compile(library, header, tmp_path):

@@ -1,0 +1,122 @@
+"""The problems of a family that building and verifying draw: their options are checked first."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from rocke.kernels.registry import Family
+from rocke.kernels.registry import Problem as Drawn
+from rocke.library.constraints import MISSING, Constraint
+from rocke.library.naming import short
+
+MAX_SIZE = 1 << 20
+"""Of one size: more is a slip, or an attack on who verifies."""
+_SHARE = "density"
+_SMALL = 6
+_SIZES = (1, 131, 517)
+"""What each size is varied to: one, and more than a workgroup of any kernel, to no round number."""
+
+
+def check_options(family: Family, options: Mapping[str, Any]) -> None:
+    """Refuse options that the family has not, or values of another kind.
+
+    Raises ``ValueError`` that begins with the option.
+    """
+    parameters = inspect.signature(family.make_problem).parameters
+    known = family.problem_options
+    for name, value in options.items():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{name}: unknown option{hint} (options: {', '.join(known)})")
+        kinds = [kind.strip() for kind in str(parameters[name].annotation).split("|")]
+        if not any(_is(value, kind) for kind in kinds):
+            wanted = " or ".join(_WORDS.get(k, k) for k in kinds if k != "None")
+            raise ValueError(f"{name}: {short(value)}, expected {wanted}")
+        if name == _SHARE and not 0 <= value <= 1:
+            raise ValueError(f"{name}: {value}, expected 0 to 1")
+
+
+_WORDS = {
+    "int": f"an integer of 1 to {MAX_SIZE}",
+    "float": "a finite number",
+    "str": "a text",
+    "bool": "true or false",
+}
+
+
+def _is(value: Any, kind: str) -> bool:
+    if isinstance(value, bool) or kind == "bool":
+        return isinstance(value, bool) and kind == "bool"
+    if kind == "int":
+        return isinstance(value, int) and 1 <= value <= MAX_SIZE
+    if kind == "float":
+        return isinstance(value, (int, float)) and abs(value) < 2**53 and math.isfinite(value)
+    return kind == "str" and isinstance(value, str)
+
+
+def draw(family: Family, spec: Any, options: Mapping[str, Any], seed: int = 0) -> Drawn:
+    """A problem of the family; raises ``ValueError`` that says what is wrong with the options."""
+    check_options(family, options)
+    try:
+        return family.make_problem(spec, np.random.default_rng(seed), **options)
+    except MemoryError as error:
+        raise ValueError(f"out of memory ({error})") from None
+    except Exception as error:  # numpy's, for sizes that do not go together
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(text) from None
+
+
+def sizes_of(family: Family) -> list[str]:
+    """The options of a family's problems that are sizes."""
+    return [name for name, default in family.problem_options.items() if type(default) is int]
+
+
+def samples(family: Family, spec: Any) -> Iterator[tuple[Mapping[str, Any], Drawn]]:
+    """Options and small problems in which each size is varied by itself.
+
+    Sizes that do not go together are left out.
+    """
+    names = sizes_of(family)
+    small = {n: min(family.problem_options[n], _SMALL) for n in names}
+    asked = [small, *({**small, name: size} for name in names for size in _SIZES)]
+    for options in asked:
+        try:
+            yield options, draw(family, spec, options)
+        except ValueError:
+            continue
+
+
+def small_problem(family: Family, spec: Any) -> Drawn:
+    """A problem of a few elements; raises ``ValueError`` where the family cannot draw one."""
+    parameters = inspect.signature(family.make_problem).parameters
+    open_sizes = [
+        n
+        for n, d in family.problem_options.items()
+        if d is None and "int" in str(parameters[n].annotation)
+    ]
+    small = {n: min(family.problem_options[n], _SMALL) for n in sizes_of(family)}
+    try:
+        return draw(family, spec, {**small, **dict.fromkeys(open_sizes, _SMALL)})
+    except ValueError:
+        return draw(family, spec, {})
+
+
+def fields_of(
+    family: Family, arguments: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Field values of a problem that the family drew: its numbers, and its options."""
+    defaults = {n: d for n, d in family.problem_options.items() if isinstance(d, int)}
+    numbers = {n: v for n, v in arguments.items() if isinstance(v, (int, float))}
+    return {**defaults, **options, **numbers}
+
+
+def defaults_of(constraints: tuple[Constraint, ...]) -> dict[str, Any]:
+    """What a problem that leaves fields out means by them."""
+    return {c.field: c.default for c in constraints if c.default is not MISSING}
