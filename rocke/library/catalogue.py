@@ -89,6 +89,8 @@ class Rule:
         left = values[self.left]
         if self.modulus is not None:
             step = values[self.modulus] if isinstance(self.modulus, str) else self.modulus
+            if type(left) is not int or type(step) is not int:
+                raise TypeError("% takes integers")
             left = left % step if step else left
         right = values[self.right] if self.right_is_field else self.right
         if type(left) is not type(right):

@@ -19,8 +19,8 @@ MAX_SIZE = 1 << 20
 """Of one size: more is a slip, or an attack on who verifies."""
 _SHARE = "density"
 _SMALL = 6
-_SIZES = (1, 131, 517)
-"""What each size is varied to: one, and more than a workgroup of any kernel, to no round number."""
+_SIZES = (1, 2, 131, 517)
+"""What each size is varied to: few, and more than a workgroup of any kernel, to no round number."""
 
 
 def check_options(family: Family, options: Mapping[str, Any]) -> None:
