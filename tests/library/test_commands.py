@@ -2,9 +2,11 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from rocke.cli import build_catalogue
 from rocke.library import KernelLibrary
 
 from ..cli.conftest import rocke  # noqa: F401
@@ -50,7 +52,13 @@ def test_a_dry_run_lists_and_builds_nothing(rocke, catalogue_file, tmp_path):  #
 
 @pytest.mark.parametrize(
     ("filters", "count"),
-    [(["family=map*"], 4), (["waves=2|4", "arch=gfx942"], 2), (["jenga*"], 4), (["waves=8"], 0)],
+    [
+        (["family=map*"], 4),
+        (["waves=2|4", "arch=gfx942"], 2),
+        (["jenga*"], 4),
+        (["waves=8"], 0),
+        (["dtype=f16"], 4),
+    ],
 )
 def test_filters(rocke, catalogue_file, filters, count):  # noqa: F811
     options = [x for f in filters for x in ("--filter", f)]
@@ -59,14 +67,141 @@ def test_filters(rocke, catalogue_file, filters, count):  # noqa: F811
     )
 
 
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ("wave=2", "no family of the catalogue has a field 'wave', did you mean 'waves'?"),
+        ("dtype", "matches no family of the catalogue (jenga_sparse_attention, map_to_index); "),
+        ("dtype", "a field is given as dtype=PATTERN"),
+        ("vsa*", "matches no family of the catalogue"),
+    ],
+)
+def test_filters_that_are_slips(rocke, catalogue_file, filters, message):  # noqa: F811
+    result = rocke("build", catalogue_file, "--dry-run", "--filter", filters)
+    assert result.code == 2
+    assert message in result.error
+
+
+def test_a_filter_that_leaves_nothing_says_so(rocke, catalogue_file, tmp_path):  # noqa: F811
+    shown = rocke("build", catalogue_file, "--dry-run", "--filter", "waves=8")
+    assert shown.out == "0 to build, 0 dropped, 8 not chosen by filter or target\n"
+    result = rocke("build", catalogue_file, "--filter", "waves=8", "-o", tmp_path / "out")
+    assert result.code == 1
+    assert "nothing to build (0 dropped, 8 not chosen by filter or target)" in result.error
+
+
+def test_rules_that_match_nothing_are_told(rocke, catalogue_file):  # noqa: F811
+    text = catalogue_file.read_text().replace("[kernels.axes]\nwaves", "{}[kernels.axes]\nwaves")
+    catalogue_file.write_text(text.replace("{}", "exclude = [{waves = 8}]\n"))
+    shown = rocke("build", catalogue_file, "--dry-run")
+    assert shown.code == 0
+    assert "(map_to_index) exclude 1: it matches none of the combinations" in shown.err
+
+
+def test_texts_are_shown_as_they_are(rocke, built, tmp_path):  # noqa: F811
+    library = KernelLibrary.open(built)
+    said = "see [/docs], [bold]x[/] and :smile:"
+    shutil.copytree(built / "objects", tmp_path / "objects")
+    changed = replace(library.manifest, description=said)
+    (tmp_path / "manifest.json").write_bytes(changed.to_bytes())
+    shown = rocke("list", tmp_path)
+    assert (shown.code, shown.out.splitlines()[0]) == (0, f"small-kernels 1.2.0: {said}")
+
+
+def test_a_difference_may_be_the_exit_code(rocke, built, tmp_path):  # noqa: F811
+    library = KernelLibrary.open(built)
+    shutil.copytree(built / "objects", tmp_path / "objects")
+    fewer = replace(library.manifest, kernels=library.manifest.kernels[1:])
+    (tmp_path / "manifest.json").write_bytes(fewer.to_bytes())
+    for options, code in (((), 0), (("--exit-code",), 1), (("--exit-code", "--json"), 1)):
+        assert rocke("diff", built, tmp_path, *options).code == code
+    assert rocke("diff", built, built, "--exit-code").code == 0
+
+
+def test_a_header_is_not_written_over_the_package(rocke, built, tmp_path):  # noqa: F811
+    package = tmp_path / "kernels.zip"
+    same = tmp_path / "." / "kernels.zip"
+    result = rocke("pack", built, "-o", package, "--c-header", same)
+    assert result.code == 2
+    assert "that is the library's file, expected another" in result.error
+    assert not package.exists()
+    assert rocke("pack", built, "-o", package).code == 0
+    over = rocke("pack", package, "-o", tmp_path / "other.zip", "--c-header", package)
+    assert "that is the library's file" in over.error
+
+
+@pytest.mark.parametrize("name", ["kernels.tar.gz", "kernels.TGZ", "kernels.7z"])
+def test_other_archives_are_refused(rocke, built, tmp_path, name):  # noqa: F811
+    result = rocke("pack", built, "-o", tmp_path / name)
+    assert result.code == 2
+    assert "expected a file .whl or .zip, or a folder" in result.error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_case_of_a_suffix_does_not_matter(rocke, built, tmp_path):  # noqa: F811
+    assert rocke("pack", built, "-o", tmp_path / "K.ZIP").code == 0
+    assert (tmp_path / "K.ZIP").is_file()
+    assert "pip takes a wheel" in rocke("pack", built, "-o", tmp_path / "K.WHL").error
+
+
+@pytest.mark.normal
+def test_a_package_of_an_outdated_folder_warns(rocke, catalogue_file, built, tmp_path):  # noqa: F811
+    folder = tmp_path / "out"
+    shutil.copytree(built, folder)
+    assert rocke("pack", folder, "-o", tmp_path).err == ""
+    (folder / ".rocke-build" / "unfinished").touch()  # as a build that has failed leaves it
+    packed = rocke("pack", folder, "-o", tmp_path)
+    assert packed.code == 0
+    assert "the last build into it has not ended well" in packed.err
+    assert rocke("build", catalogue_file, "-o", folder, "-j", "1").code == 0
+    assert rocke("pack", folder, "-o", tmp_path).err == ""
+
+
+@pytest.mark.normal
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    rocke,  # noqa: F811
+    catalogue_file,
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.setattr(build_catalogue, "EVERY", 0.0)
+    made = rocke("build", catalogue_file, "-o", tmp_path / "out", "-j", "1")
+    assert made.code == 0
+    assert made.err.splitlines()[-1].startswith("8 of 8 kernels (")
+    quiet = rocke("build", catalogue_file, "-o", tmp_path / "out", "--json")
+    assert quiet.err == ""
+
+
+def test_an_interrupted_build_says_how_to_go_on(rocke, catalogue_file, monkeypatch):  # noqa: F811
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build_catalogue, "build_library", interrupted)
+    result = rocke("build", catalogue_file)
+    assert (result.code, result.err.strip()) == (
+        130,
+        "interrupted; run the same command to go on",
+    )
+
+
+@pytest.mark.normal
+@pytest.mark.parametrize("problem", [{"rows": 2**40}, {"row": 3}, {"density": 5.0}])
+def test_problems_of_a_hostile_library_are_not_drawn(rocke, built, tmp_path, problem):  # noqa: F811
+    library = KernelLibrary.open(built)
+    shutil.copytree(built / "objects", tmp_path / "objects")
+    kernels = (replace(library.manifest.kernels[0], problem=problem),)
+    (tmp_path / "manifest.json").write_bytes(replace(library.manifest, kernels=kernels).to_bytes())
+    result = rocke("verify", tmp_path, "--json")
+    assert result.code == 1
+    assert result.json["kernels"][0]["reason"].startswith(next(iter(problem)) + ": ")
+
+
 def test_what_changed_between_libraries(rocke, built, tmp_path):  # noqa: F811
     """An object is replaced by a larger kernel of the same arguments, under the old name."""
     raw = json.loads((built / "manifest.json").read_bytes())
     library = KernelLibrary.open(built)
     small, large = (k for k in library.kernels if k.entry.spec.get("seqlen_q") and "gfx942" in k.id)
     manifest = library.manifest
-    from dataclasses import replace
-
     stated = {
         f: getattr(large.entry, f)
         for f in ("symbol", "file", "size", "sha256", "resources", "grid", "spec")
