@@ -52,9 +52,9 @@ from rocke.emulator.launch import (
     wave_templates,
 )
 from rocke.emulator.loader import Image, Segments, load_image, load_segments
-from rocke.emulator.memory import EmulatedBuffer, Memory, Range, memory_map
+from rocke.emulator.memory import EmulatedBuffer, Memory, Range, allocation, memory_map
 from rocke.emulator.semantics import FloatMode
-from rocke.emulator.source_lines import SourceLines
+from rocke.emulator.source_lines import SourceLines, block_around
 from rocke.emulator.translator import Instrument, combined
 from rocke.runtime.device import Buffer, DeviceError, KernelFault, LoadedKernel
 
@@ -372,7 +372,7 @@ class EmulatedDevice:
                 self.max_instructions,
             )
             fault = reporter.fault(outcome.fault, outcome.counts, self.memory, ranges)
-        self._finish_checks(handle, geometry, checks, fault)
+        self._finish_checks(handle, geometry, checks, fault, ranges)
         del holders
 
     def _start_checks(
@@ -403,6 +403,7 @@ class EmulatedDevice:
         geometry: Geometry,
         checks: LaunchChecks | None,
         fault: KernelFault | None,
+        ranges: Sequence[Range],
     ) -> None:
         """Raise what the launch did wrong."""
         expected, self._expected = self._expected, []
@@ -413,8 +414,10 @@ class EmulatedDevice:
         name, virtual = handle.info.name, handle.image.text_virtual
         place = Place(
             lambda a: handle.compiled.reader.at(a).text,
-            lambda a: handle.lines.at(virtual + a),
+            lambda a: handle.lines.near(virtual, a, block_around(handle.compiled.program, a)),
             geometry.grid,
+            lambda address: self.memory.explain(address, ranges),
+            lambda address: allocation(address, ranges),
         )
         found = checks.findings(name, place)
         if fault is None and Check.UNINITIALISED in self.checks:

@@ -11,7 +11,7 @@ from rocke.emulator.executor import CompiledKernel, FaultRecord
 from rocke.emulator.launch import Geometry
 from rocke.emulator.loader import Image
 from rocke.emulator.memory import Memory, Range
-from rocke.emulator.source_lines import SourceLines
+from rocke.emulator.source_lines import SourceLines, block_around
 from rocke.emulator.state import PRIVATE_APERTURE_HI, SHARED_APERTURE_HI, Fault
 from rocke.runtime.device import KernelFault
 
@@ -65,7 +65,8 @@ class FaultReporter:
             "instruction": text,
             "exec": record.exec,
         }
-        source = self.lines.at(self.image.text_virtual + pc)
+        block = block_around(self.compiled.program, pc)
+        source = self.lines.near(self.image.text_virtual, pc, block)
         if source:
             report["source"] = source
         detail = self._detail(record, pc, counts, memory, ranges, report)

@@ -174,6 +174,11 @@ class Memory:
         return "far from every allocation"
 
 
+def allocation(address: int, ranges: Iterable[Range]) -> str:
+    """What lies at an address, in words."""
+    return next((r.what for r in ranges if r.lo <= address < r.hi), "no live buffer")
+
+
 def memory_map(ranges: Iterable[Range]) -> np.ndarray:
     """The map that kernels see (layout: :mod:`rocke.emulator.state`), as ``uint64``.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import posixpath
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from rocke.compiler.code_object import CodeObject, CodeObjectError
 from rocke.compiler.line_table import line_table
+from rocke.emulator.blocks import Program
 
 
 class SourceLines:
@@ -33,3 +35,24 @@ class SourceLines:
         addresses, names = self._table
         i = bisect_right(addresses, address) - 1
         return names[i] if i >= 0 else ""
+
+    def near(self, base: int, address: int, block: Sequence[int]) -> str:
+        """``file:line`` of ``base + address``, or ``near file:line``: the closest line before it.
+
+        Compilers give an instruction that they merged from several no line. ``block`` are the
+        addresses of the instructions around it, in order, as far as one follows the other.
+        """
+        exact = self.at(base + address)
+        earlier = (self.at(base + other) for other in reversed(block) if other < address)
+        found = exact or next(filter(None, earlier), "")
+        return found if exact or not found else f"near {found}"
+
+
+def block_around(program: Program, address: int) -> list[int]:
+    """The addresses of the instructions in the block that holds the one at ``address``."""
+    for block in program.blocks:
+        if block.instructions and block.start <= address <= block.instructions[-1].address:
+            found = [inst.address for inst in block.instructions]
+            if address in found:
+                return found
+    return []

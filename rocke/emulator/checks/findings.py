@@ -17,7 +17,9 @@ class Finding:
     ``address`` is a byte offset in the text section (``None`` where no instruction is to blame),
     ``source`` is ``file:line`` of the kernel's source or empty. ``workgroup``, ``wave`` and
     ``lanes`` are those of the first time; ``count`` is how often it happened. ``cause`` is the
-    other instruction of the story, as text, if there is one.
+    other instruction of the story, as text, if there is one. ``memory_address`` is the LDS byte or
+    the global address that it is about, ``argument`` the kernel argument whose memory that is or
+    should be, where they are known.
     """
 
     check: Check
@@ -31,6 +33,8 @@ class Finding:
     lanes: tuple[int, ...] = ()
     count: int = 1
     cause: str = ""
+    memory_address: int | None = None
+    argument: str = ""
 
     def __str__(self) -> str:
         lines = [f"{self.check.value}: {self.detail}"]

@@ -35,9 +35,11 @@ _OFF = 6
 """Slots that nobody looks at."""
 _EXEC = ScalarReg(EXEC, 64)
 _COUNTERS = ("ds_append", "ds_consume")
+LDS, GLOBAL, COPIED = "LDS", "global memory", "LDS data of a direct copy"
+"""What races and early uses are about."""
 _COPY: list[tuple[Check | None, str]] = [
-    (Check.RACE, "LDS"),
-    (Check.WAIT, "LDS data of a direct copy"),
+    (Check.RACE, LDS),
+    (Check.WAIT, COPIED),
     (None, ""),
 ]
 
@@ -51,13 +53,16 @@ class Slot:
     address: int
     what: str
     cause: int | None = None
+    argument: str = ""
+    """The kernel argument that an address comes from, if known."""
 
 
 class Instrumentation:
     """The calls of one kernel; call it with an instruction.
 
     ``found`` is what the code alone shows, ``pointers`` the argument that an access belongs to (see
-    :func:`rocke.emulator.checks.provenance.pointer_arguments`).
+    :func:`rocke.emulator.checks.provenance.pointer_arguments`), ``names`` the arguments' names by
+    their offsets.
     """
 
     def __init__(
@@ -66,9 +71,11 @@ class Instrumentation:
         checks: frozenset[Check],
         found: Iterable[StaticFinding],
         pointers: Mapping[int, int],
+        names: Mapping[int, str],
     ) -> None:
+        self._names = names
         self.arch, self.checks, self._pointers = flow.arch, checks, pointers
-        self.slots: list[Slot] = [Slot(None, 0, "")] * _OFF
+        self.slots: list[Slot] = [Slot(None, -1, "")] * _OFF
         self._descriptions: list[int] = [0] * RULE_WORDS  # the rule of what has none
         self._known: dict[int, tuple[HelperCall, ...]] = {}
         self._static: dict[int, list[StaticFinding]] = {}
@@ -105,7 +112,9 @@ class Instrumentation:
         """Consecutive slots; those of checks that are off are not looked at."""
         for check, what in wanted:
             used = check if check in self.checks else None
-            self.slots.append(Slot(used, inst.address, what if used or check is None else ""))
+            told = what if used or check is None else ""
+            name = self._names.get(self._pointers.get(inst.address, -1), "")
+            self.slots.append(Slot(used, inst.address, told, argument=name))
         return len(self.slots) - len(wanted)
 
     def _note(self, inst: Instruction, what: str) -> int:
@@ -307,7 +316,7 @@ class Instrumentation:
         address = _address(inst)
         sync = access.atomic or self._synchronising(inst)
         wanted: list[tuple[Check | None, str]] = [
-            (Check.RACE, "global memory"),
+            (Check.RACE, GLOBAL),
             (Check.BOUNDS, "outside the allocation of the base pointer"),
             (Check.UNINITIALISED, "stores a value that was never written"),
         ]

@@ -9,8 +9,9 @@ LDS: for each byte a u32 *write word* (0: never written) and a u32 *read word* (
 that read it in that epoch). An epoch is the time between two barriers of the workgroup.
 
 Global memory: for each dword of a buffer a u64 *write cell* (0: not written in this launch) and a
-*read cell* of two u64: four bits for each wave (the bytes that it read), and who that was. Owners
-of parts of one dword replace each other, so a finding may be missed there, but none invented.
+*read cell* of three u64: four bits for each wave (the bytes that it read), the workgroup and epoch
+of that, and which accesses were the last. Owners of parts of one dword replace each other, so a
+finding may be missed there, but none invented.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ T_RELEASED = 112
 T_ACQUIRED = 120
 """Whether the running workgroup looked at what others made known."""
 T_WAVES = 128
+T_LDS_WRITERS, T_LDS_READERS = 136, 168
+"""Addresses of a u32 a byte of LDS: by whom it was written and read last (see WHO_SLOT)."""
 T_VGPR_BYTES, T_AGPR_BYTES = 152, 160
 """Bytes of undefined rows to set at the start of a workgroup; 0 where they are not kept."""
 T_ARGUMENTS = 144
@@ -63,9 +66,14 @@ workgroup share a first-level cache that serves them in order, so for global mem
 enough, without a wait (LLVM's memory model for AMDGPU, workgroup scope, not in tgsplit mode)."""
 W_LO, W_HI, W_WRITES, W_READS = _wave(9), _wave(10), _wave(11), _wave(12)
 """The directory entry used last."""
+W_CAUSE = _wave(13)
+"""Finding slot of the other access of a race that is being reported, or 0."""
+
+WHO_SLOT = 4
+"""*Who* made an access: its finding slot, then four bits for the wave."""
 
 # A finding slot.
-F_COUNT, F_ORDER, F_GROUP, F_WAVE, F_LANES, F_ADDRESS, F_OTHER = range(0, 56, 8)
+F_COUNT, F_ORDER, F_GROUP, F_WAVE, F_LANES, F_ADDRESS, F_OTHER, F_CAUSE = range(0, 64, 8)
 FINDING_BYTES = 64
 
 # LDS write words.
@@ -83,7 +91,10 @@ CELL_WRITTEN = 58
 """Four bits: the bytes that anybody wrote."""
 CELL_ATOMIC, CELL_VALID = 1 << 62, 1 << 63
 
-# Second half of a global read cell.
+# A global read cell.
+READ_CELL_BYTES, READ_WRITER, READ_READER = 24, 16, 20
+"""Bytes of a cell, and where it has by whom (u32) the dword was written and read last."""
+# Its second u64.
 READ_EPOCH_BITS = 20
 READ_GROUP = 20
 READ_OTHERS = 56

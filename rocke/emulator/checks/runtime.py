@@ -52,6 +52,7 @@ def _report() -> Code:
         c.put(c.param("lanes"), record, at.F_LANES)
         c.put(c.param("address"), record, at.F_ADDRESS)
         c.put(c.param("other"), record, at.F_OTHER)
+        c.put(c.get("%w", at.W_CAUSE), record, at.F_CAUSE)
     return c.end()
 
 
@@ -195,7 +196,9 @@ def _lds_access(size: int, write: bool) -> Code:
     copy = (flags & at.LDS_COPY).differs(0)
     sequence = c.select(copy, c.get("%w", at.W_VM_ISSUED), c.get("%w", at.W_LDS_ISSUED))
     mark = (sequence & _SEQUENCE) | (me << at.LDS_WAVE) | flags | at.LDS_WRITTEN
-    undefined, raced, pending, other, where = (c.var(0) for _ in range(5))
+    undefined, raced, pending, other, where, cause = (c.var(0) for _ in range(6))
+    writers, readers_ = (c.get(thread, f) for f in (at.T_LDS_WRITERS, at.T_LDS_READERS))
+    accessor = c.new(f"trunc i64 {((c.param('slot') << at.WHO_SLOT) | me).name} to i32")
     with c.lanes(c.param("lanes")) as lane:
         byte = c.get("%at", lane << 2, 32)
         with c.when((byte + size).at_most(owned), likely=True):
@@ -203,7 +206,7 @@ def _lds_access(size: int, write: bool) -> Code:
             vector = c.load(f"<{size} x i32>", place, align=4)
             first = c.get(place, 0, 32)
             verdict = c.var(_judge(c, thread, first, atomic))
-            culprit = c.var(first)
+            culprit, bad_byte = c.var(first), c.var(byte)
             if size > 1:
                 with (
                     c.when(c.negated(_all_equal(c, vector, size)), likely=False),
@@ -213,6 +216,7 @@ def _lds_access(size: int, write: bool) -> Code:
                     more = _judge(c, thread, word, atomic)
                     worse = (more & (RACE | PENDING)).differs(0)
                     culprit.set(c.select(worse, word, culprit.get()))
+                    bad_byte.set(c.select(worse, byte + i, bad_byte.get()))
                     verdict.set(verdict.get() | more)
             bit = Num(c, "1") << lane
             read_place = c.pointer(reads + (byte << 2))
@@ -221,6 +225,7 @@ def _lds_access(size: int, write: bool) -> Code:
                 with c.when(c.both(race, atomic.equals(0)), likely=False):
                     verdict.set(verdict.get() | RACE << 4)
                     culprit.set(c.get(read_place, 0, 32))
+                    bad_byte.set(byte)
                 word32 = c.new(f"trunc i64 {mark.name} to i32")
                 c.store(f"<{size} x i32>", c.splat("i32", word32, size), place, align=4)
                 known = c.param("defined") >> lane & 1
@@ -246,11 +251,20 @@ def _lds_access(size: int, write: bool) -> Code:
                 owner = culprit.get() >> at.LDS_WAVE & 15
                 readers = culprit.get() & 0xFFFF & ~(Num(c, "1") << me)
                 reader = c.invoke("i64", "llvm.cttz.i64", ("i64", readers), ("i1", "false"))
+                listed = c.select(after_read, readers_, writers)
+                last = c.get(c.pointer(listed + (bad_byte.get() << 2)), 0, 32)
+                # The last reader may be this wave itself: then only its number is known.
+                theirs = c.either(c.negated(after_read), (last & 15).differs(me))
+                reader = c.select(theirs, last & 15, reader)
+                cause.set(c.select(theirs, last >> at.WHO_SLOT, 0))
                 who = c.select(after_read, reader, owner)
                 what = c.select(after_read, at.WRITE_AFTER_READ, code)
                 other.set((who << at.OTHER_WAVE) | what)
-                where.set(byte)
+                where.set(bad_byte.get())
+            own = c.pointer((writers if write else readers_) + (byte << 2))
+            c.store(f"<{size} x i32>", c.splat("i32", accessor, size), own, align=4)
     slot = c.param("slot")
+    c.put(cause.get(), "%w", at.W_CAUSE)
     _report_some(c, raced.get(), slot, where.get(), other.get())
     _report_some(c, pending.get(), slot + 1, where.get(), other.get())
     return c.end(undefined.get())
@@ -373,7 +387,7 @@ def _global() -> Code:
         with c.when(found.differs(0)):
             low.set(c.get("%w", at.W_LO))
             high.set(c.get("%w", at.W_HI))
-    outside, raced, where, strange, other = (c.var(0) for _ in range(5))
+    outside, raced, where, strange, other, cause = (c.var(0) for _ in range(6))
     with c.lanes(c.param("lanes")) as lane:
         address = c.get("%at", lane << 3)
         bit = Num(c, "1") << lane
@@ -398,8 +412,8 @@ def _global() -> Code:
                 bytes_ = ((Num(c, "1") << end) - 1) & ~((Num(c, "1") << begin) - 1)
                 index = (first - start) >> 2
                 cell = c.get("%w", at.W_WRITES) + (index << 3)
-                reads = c.get("%w", at.W_READS) + (index << 4)
-                values = (cell, reads, bytes_, c.param("flags"))
+                reads = c.get("%w", at.W_READS) + index * at.READ_CELL_BYTES
+                values = (cell, reads, bytes_, c.param("flags"), c.param("slot"))
                 wrong = c.invoke("i64", "check_cell", ("ptr", "%w"), *(("i64", v) for v in values))
                 with c.when(wrong.differs(0), likely=False):
                     writing = (c.param("flags") & GLOBAL_WRITE).differs(0)
@@ -410,7 +424,9 @@ def _global() -> Code:
                         raced.set(raced.get() | bit)
                         other.set(wrong)
                         where.set(address)
+                        cause.set(c.get("%w", at.W_CAUSE))
     slot = c.param("slot")
+    c.put(cause.get(), "%w", at.W_CAUSE)
     _report_some(c, raced.get(), slot, where.get(), other.get())
     _report_some(c, outside.get(), slot + 1, strange.get(), base)
     return c.end()
@@ -418,7 +434,7 @@ def _global() -> Code:
 
 def _cell() -> Code:
     """One dword: what is wrong (as in ``F_OTHER``) or 0; and its new marks."""
-    parameters = [("i64", n) for n in ("cell", "reads", "bytes", "flags")]
+    parameters = [("i64", n) for n in ("cell", "reads", "bytes", "flags", "slot")]
     c = Code("check_cell", [("ptr", "w"), *parameters], "i64", _PLAIN)
     cell, reads = c.pointer(c.param("cell")), c.pointer(c.param("reads"))
     bytes_, flags = c.param("bytes"), c.param("flags")
@@ -429,6 +445,8 @@ def _cell() -> Code:
     writing = (flags & GLOBAL_WRITE).differs(0)
     synchronising = (flags & GLOBAL_SYNC).differs(0)
     result = c.var(0)
+    accessor = (c.param("slot") << at.WHO_SLOT) | me
+    c.put(c.get(reads, at.READ_WRITER, 32) >> at.WHO_SLOT, "%w", at.W_CAUSE)
     old = c.get(cell)
     with c.when((old >> at.CELL_OWNED & bytes_).differs(0)):
         harmless = c.both((old & at.CELL_ATOMIC).differs(0), synchronising)
@@ -460,6 +478,9 @@ def _cell() -> Code:
         mark = c.select(synchronising, at.CELL_ATOMIC | at.CELL_VALID, at.CELL_VALID)
         new = owner_bits | sequence | (joined << at.CELL_OWNED) | (written << at.CELL_WRITTEN)
         c.put(new | mark, cell)
+        c.put(accessor, reads, at.READ_WRITER, 32)
+    with c.when(c.negated(writing)):
+        c.put(accessor, reads, at.READ_READER, 32)
     return c.end(result.get())
 
 
@@ -487,12 +508,17 @@ def _cell_reads(
     with c.when(c.both(plain, label.differs(0))):
         others = nibbles & ~(Num(c, "15") << (me << 2))
         folded = _fold(c, others)
+        last = c.get(reads, at.READ_READER, 32)
         with c.when(c.both(current, (folded & bytes_).differs(0)), likely=False):
             lane = c.invoke("i64", "llvm.cttz.i64", ("i64", others), ("i1", "false"))
-            result.set((lane >> 2 << at.OTHER_WAVE) | at.WRITE_AFTER_READ)
+            known = (last & 15).differs(me)
+            wave = c.select(known, last & 15, lane >> 2)
+            c.put(c.select(known, last >> at.WHO_SLOT, 0), "%w", at.W_CAUSE)
+            result.set((wave << at.OTHER_WAVE) | at.WRITE_AFTER_READ)
         shared = (label >> at.READ_OTHERS & 15) & bytes_
         by_them = c.both(elsewhere, (_fold(c, nibbles) & bytes_).differs(0))
         with c.when(c.either(by_them, shared.differs(0)), likely=False):
+            c.put(c.select(elsewhere, last >> at.WHO_SLOT, 0), "%w", at.W_CAUSE)
             _across(c, thread, theirs, at.WRITE_AFTER_READ, result)
     with c.when(c.negated(writing)):
         mine = bytes_ << (me << 2)

@@ -16,7 +16,7 @@ from rocke.emulator.checks.effects import REGISTERS, SGPRS
 from rocke.emulator.checks.findings import Finding
 from rocke.emulator.checks.flow import control_flow
 from rocke.emulator.checks.hazards import find_hazards
-from rocke.emulator.checks.instrument import Instrumentation, Slot
+from rocke.emulator.checks.instrument import COPIED, GLOBAL, LDS, Instrumentation, Slot
 from rocke.emulator.checks.kinds import Check
 from rocke.emulator.checks.probes import FULL
 from rocke.emulator.checks.provenance import initial_state, pointer_arguments
@@ -35,7 +35,7 @@ def instrument(
     arch: str,
     checks: frozenset[Check],
     descriptor: Descriptor,
-    arguments: Iterable[KernelArgument],
+    arguments: Sequence[KernelArgument],
 ) -> Instrumentation:
     """Look at the code of a kernel and prepare the calls that its checked translation makes."""
     flow = control_flow(program, arch)
@@ -49,16 +49,28 @@ def instrument(
         offsets = [a.offset for a in arguments if a.kind == "global_buffer"]
         start = initial_state(descriptor, arch != "gfx90a")
         pointers = pointer_arguments(flow, start, offsets)
-    return Instrumentation(flow, checks, found, pointers)
+    names = {a.offset: a.name for a in arguments}
+    return Instrumentation(flow, checks, found, pointers, names)
 
 
 @dataclass(frozen=True)
 class Place:
-    """How a report shows an instruction."""
+    """How a report shows an instruction, by its text offset, and an address.
+
+    ``explain`` says where an address lies, ``allocation`` what the allocation there is.
+    """
 
     text: Callable[[int], str]
     source: Callable[[int], str]
     grid: tuple[int, int, int]
+    explain: Callable[[int], str]
+    allocation: Callable[[int], str]
+
+    def shown(self, address: int, what: str = "") -> str:
+        """An instruction with its text offset and source, ``what`` after its text."""
+        source = self.source(address)
+        end = f"  ({source})" if source else ""
+        return f"{address:#x}: {self.text(address)}{what}{end}"
 
     def workgroup(self, number: int) -> tuple[int, int, int]:
         """The coordinates of a workgroup."""
@@ -80,7 +92,7 @@ class LaunchChecks:
 
     ``scalars`` are the SGPRs that have a value at the start, ``arguments`` the kernel argument
     segment, ``registers`` the numbers of VGPRs and AGPRs. ``buffers`` are the allocations; those
-    that may be written get marks (six bytes a byte, of which only touched pages cost memory).
+    that may be written get marks (eight bytes a byte, of which only touched pages cost memory).
     """
 
     def __init__(
@@ -116,7 +128,7 @@ class LaunchChecks:
             writes = reads = 0
             if range_.writable:
                 cells = (range_.hi + 3) // 4 - range_.lo // 4
-                for size in (8 * cells, 16 * cells):
+                for size in (8 * cells, at.READ_CELL_BYTES * cells):
                     marks = np.frombuffer(mmap.mmap(-1, size), dtype=np.uint64)
                     self._marks.append((range_, marks))
                 writes, reads = (m.ctypes.data for _, m in self._marks[-2:])
@@ -125,7 +137,7 @@ class LaunchChecks:
 
     def attach(self, thread: np.ndarray) -> None:
         """Prepare the record of a host thread (see :mod:`rocke.emulator.runtime_ir`)."""
-        marks = np.zeros((2, max(1, self.lds) + 16), dtype=np.uint32)
+        marks = np.zeros((4, max(1, self.lds) + 16), dtype=np.uint32)
         block = np.zeros(at.THREAD_BYTES // 8, dtype=np.uint64)
         for field, value in {
             at.T_INITIAL: self._initial.ctypes.data,
@@ -133,6 +145,8 @@ class LaunchChecks:
             at.T_DESCRIPTIONS: self._descriptions.ctypes.data,
             at.T_LDS_WRITES: marks[0].ctypes.data,
             at.T_LDS_READS: marks[1].ctypes.data,
+            at.T_LDS_WRITERS: marks[2].ctypes.data,
+            at.T_LDS_READERS: marks[3].ctypes.data,
             at.T_LDS_BYTES: self.lds,
             at.T_SEED: self.seed,
             at.T_DIRECTORY: self._directory.ctypes.data,
@@ -202,10 +216,12 @@ class LaunchChecks:
     ) -> Finding:
         assert slot.check is not None
         lanes = int(record[at.F_LANES // 8])
-        cause = slot.cause
-        text = f"{cause:#x}: {place.text(cause)}" if cause is not None else ""
+        text = "" if slot.cause is None else place.shown(slot.cause)
+        other = self.code.slots[int(record[at.F_CAUSE // 8])]
         if slot.check is Check.UNINITIALISED:
             text = self._origin(record, slot, place, notes)
+        elif text == "" and slot.what in (LDS, GLOBAL, COPIED) and other.address >= 0:
+            text = place.shown(other.address)
         return Finding(
             check=slot.check,
             kernel=kernel,
@@ -218,6 +234,8 @@ class LaunchChecks:
             lanes=tuple(i for i in range(state.LANES) if lanes >> i & 1),
             count=int(record[at.F_COUNT // 8]),
             cause=text,
+            memory_address=_memory_address(slot, record),
+            argument=slot.argument,
         )
 
     def _origin(self, record: np.ndarray, slot: Slot, place: Place, notes: Sequence[int]) -> str:
@@ -227,7 +245,7 @@ class LaunchChecks:
             note, row = self.code.slots[number], self._findings[number]
             earlier = row[at.F_ORDER // 8] < record[at.F_ORDER // 8]
             if earlier and all(row[i] == record[i] for i in same) and note.address != slot.address:
-                return f"{note.address:#x}: {place.text(note.address)} {note.what}"
+                return place.shown(note.address, f" {note.what}")
         return ""
 
     def _detail(self, slot: Slot, record: np.ndarray, place: Place) -> str:
@@ -237,10 +255,21 @@ class LaunchChecks:
         if slot.check is Check.WAIT and slot.cause is None:
             return f"{slot.what}: byte {address:#x} is used before the copy was waited for"
         if slot.check is Check.BOUNDS:
-            return f"{slot.what}: {address:#x}, the base is {other:#x}"
+            base = f"argument {slot.argument!r}" if slot.argument else f"the base {other:#x}"
+            return (
+                f"{slot.what}, which is {base} ({place.allocation(other)}): {address:#x} is "
+                f"{place.explain(address)}"
+            )
         if slot.check is Check.CONVERGENCE and slot.what.startswith("not"):
             return f"{slot.what}: wave {other} has ended"
         return slot.what
+
+
+def _memory_address(slot: Slot, record: np.ndarray) -> int | None:
+    """The LDS byte or global address that a finding is about."""
+    if slot.check is Check.BOUNDS or slot.what in (LDS, GLOBAL, COPIED):
+        return int(record[at.F_ADDRESS // 8])
+    return None
 
 
 def _extent(array: np.ndarray) -> tuple[int, int]:
@@ -273,10 +302,14 @@ def _race_text(what: str, address: int, other: int, place: Place) -> str:
     else:
         who = f"wave {other >> at.OTHER_WAVE & 255}"
         reason = "with no barrier between"
-        if what == "LDS":
+        if what == LDS:
             reason = "with no barrier, or no wait before it, between"
-    kind = f"LDS byte {address:#x}" if what == "LDS" else f"global address {address:#x}"
-    return f"{verb.format(who)}, {reason}: {kind}"
+    where = (
+        f"LDS byte {address:#x}"
+        if what == LDS
+        else f"global address {address:#x}, {place.explain(address)}"
+    )
+    return f"{verb.format(who)}, {reason}: {where}"
 
 
 def initial_registers(scalars: Iterable[int]) -> np.ndarray:
