@@ -209,9 +209,7 @@ class Executor:
         launch = self._record(kernel, work, memory)
         run = _entry_point()
         pointers = [(launch.ctypes.data, a.record.ctypes.data) for a in arenas]
-        pool = self._threads()
-        tasks = [pool.submit(run, *p) for p in pointers]
-        self._finish(tasks, launch)
+        tasks = self._execute(run, pointers, launch)
         fault = None
         for task, arena in zip(tasks, arenas, strict=True):
             if task.result() and fault is None:
@@ -250,22 +248,51 @@ class Executor:
             record[offset // 8] = value
         return record
 
-    def _finish(self, tasks: Sequence[Future[int]], launch: np.ndarray) -> None:
-        """Wait for the host threads; an interrupt stops them first, since they use our memory."""
+    def _execute(
+        self,
+        run: Callable[[int, int], int],
+        pointers: Sequence[tuple[int, int]],
+        launch: np.ndarray,
+    ) -> list[Future[int]]:
+        """Run on the host threads; an interrupt stops them first, since they use our memory."""
+        tasks: list[Future[int]] = []
+        pool = self._threads()
         try:
+            for pointer in pointers:
+                tasks.append(pool.submit(run, *pointer))
             wait(tasks, return_when=FIRST_EXCEPTION)
         except BaseException:
             launch[rt.L_STOP // 8] = 1
+            self._pool = None
             while not all(task.done() for task in tasks):
                 with contextlib.suppress(KeyboardInterrupt):
                     wait(tasks)
+            while not _ended(pool):  # it may have a task that was submitted but not yet listed
+                pass
             raise
+        return tasks
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None or self._pool_process != os.getpid():  # threads do not survive a fork
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rocke-emulator")
-            self._pool_process = os.getpid()
+            pool = ThreadPoolExecutor(self.threads, thread_name_prefix="rocke-emulator")
+            # All threads start now: the pool forgets one that an interrupt catches as it starts.
+            begun = threading.Event()
+            try:
+                for _ in range(self.threads):
+                    pool.submit(begun.wait)
+            finally:
+                begun.set()
+            self._pool, self._pool_process = pool, os.getpid()
         return self._pool
+
+
+def _ended(pool: ThreadPoolExecutor) -> bool:
+    """End a pool's threads after the tasks they have; false when another interrupt came."""
+    try:
+        pool.shutdown()
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 def _entry_point() -> Callable[[int, int], int]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -466,3 +467,27 @@ except KeyboardInterrupt:
     finally:
         process.kill()
     assert out == "interrupted\n"
+
+
+def test_an_interrupt_while_a_launch_begins_stops_what_has_begun(monkeypatch):
+    device = EmulatedDevice("gfx942", threads=2)
+    kernel = device.load(build(kernels.SPIN, "gfx942"))
+    flag = device.wrap(np.ones(1, np.int32))
+    kernargs = struct.pack("<Q", flag.address)
+    device.launch(kernel, (2, 1, 1), (64, 1, 1), kernargs)
+    flag.array[:] = 0
+    begun = []
+    submit = ThreadPoolExecutor.submit
+
+    def interrupted(pool, *arguments):
+        begun.append(submit(pool, *arguments))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadPoolExecutor, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.launch(kernel, (2, 1, 1), (64, 1, 1), kernargs)
+    ended = begun[0].done()
+    flag.array[:] = 1
+    assert ended
+    device.launch(kernel, (2, 1, 1), (64, 1, 1), kernargs)
