@@ -14,6 +14,7 @@ from rocke.emulator.hip import peek
 from rocke.emulator.hip.errors import HipCode, HipFailure
 from rocke.emulator.hip.gpu import Gpu
 from rocke.emulator.hip.memory import HipMemory, MemoryKind, Origin
+from rocke.emulator.hip.properties import MAX_GRID
 from rocke.emulator.loader import Segments, find_variable, load_segments
 from rocke.runtime.device import DeviceError, KernelFault, LoadedKernel
 
@@ -222,11 +223,11 @@ def check_shape(info: KernelInfo, target: Target, shape: LaunchShape) -> None:
     bad = HipCode.INVALID_CONFIGURATION
     where = f"launch of {info.name}"
     for axis, grid, block in zip("xyz", shape.grid, shape.block, strict=True):
-        if grid < 1 or block < 1 or grid * block >= _ITEMS_LIMIT:
+        if grid < 1 or block < 1 or grid > MAX_GRID or grid * block >= _ITEMS_LIMIT:
             raise HipFailure(
                 bad,
                 f"{where}: {grid} workgroups of {block} work-items in {axis}, expected at least "
-                f"one of each and fewer than 2**32 work-items",
+                f"one of each, at most {MAX_GRID} workgroups and fewer than 2**32 work-items",
             )
     items = shape.block[0] * shape.block[1] * shape.block[2]
     limit = min(info.max_workgroup_size, target.max_workgroup_size)

@@ -44,7 +44,8 @@ asicRevision
 """
 _ARCH_BITS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15)
 """``hipDeviceArch_t``: all but funnel shifts, extended barriers, surfaces, dynamic parallelism."""
-_MAX_GRID = (2**31 - 1, 2**31 - 1, 2**31 - 1)
+MAX_GRID = 2**31 - 1
+"""``maxGridSize``: workgroups of a launch in each direction."""
 
 
 def _field(text: str) -> tuple[str, Any]:
@@ -86,7 +87,7 @@ def device_properties(
         "memPitch": 2**31 - 1,
         "maxThreadsPerBlock": target.max_workgroup_size,
         "maxThreadsDim": (_I * 3)(*(target.max_workgroup_size,) * 3),
-        "maxGridSize": (_I * 3)(*_MAX_GRID),
+        "maxGridSize": (_I * 3)(*(MAX_GRID,) * 3),
         "maxThreadsPerMultiProcessor": threads,
         "maxBlocksPerMultiProcessor": threads // target.wave_size,
         "clockRate": target.peak_clock_mhz * 1000,

@@ -133,6 +133,8 @@ def test_wrong_sizes():
         ((1, 1, 1), (257, 1, 1), {}, "a block of 257 work-items, at most 256"),
         ((1, 1, 1), (16, 16, 2), {}, "a block of 512 work-items"),
         ((1 << 27, 1, 1), (32, 1, 1), {}, "fewer than 2**32 work-items"),
+        ((2**32 - 1, 1, 1), (1, 1, 1), {}, "at most 2147483647 workgroups"),
+        ((1, 2**31, 1), (1, 1, 1), {}, "2147483648 workgroups of 1 work-items in y"),
         ((1, 1, 1), (64, 1, 1), {"sharedMemBytes": lds + 1}, f"{lds + 1} dynamic"),
     ):
         said = refused(launch(kernel, grid, block, (x, y, z, n), **options), "InvalidConfiguration")
