@@ -1,15 +1,14 @@
 """The shared library: C entry points that jump to Python, built on first use and kept.
 
 llvmlite emits the entry points as an object of the host and lld links it, so no C compiler is
-needed. Each function that the stand-in has loads its pointer from a table and calls it; a function
-whose pointer is null answers that there is no GPU. All other names that ``hip-python`` looks up
-call one common pointer with their number. The file lies in the user's cache folder under a digest
-of everything that changes it.
+needed. Each function that the stand-in has takes its Python object from a table and calls it; a
+function whose object is null answers that there is no GPU. All other names that ``hip-python``
+looks up call one common object with their number. The file lies in the user's cache folder under a
+digest of everything that changes it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import importlib.util
 import os
@@ -18,75 +17,12 @@ import tempfile
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from rocke.emulator.hip.errors import HipCode
-from rocke.emulator.hip.signatures import PER_THREAD, RETURNS_POINTER, SIGNATURES, UNSUPPORTED
+from rocke.emulator.hip.entry_points import library_ir
 from rocke.runtime.device import DeviceError
 
 SONAME = "libamdhip64.so"
-TABLE = "rocke_hip_stand_in"
-"""The table's symbol; it tells the stand-in from a real HIP library."""
 _DIGEST = "sha256"
-_IR_TYPES = {"p": "ptr", "i": "i32", "u": "i32", "z": "i64", "h": "i16", "b": "i8"}
-# Addresses are taken as integers: ctypes turns a null pointer into None, integers stay integers.
-_C_TYPES = {
-    "p": ctypes.c_size_t,
-    "z": ctypes.c_size_t,
-    "i": ctypes.c_int32,
-    "u": ctypes.c_uint32,
-    "h": ctypes.c_uint16,
-    "b": ctypes.c_uint8,
-}
-
-
-def slots() -> tuple[str, ...]:
-    """The table's entries: one a function, and last the one of all unsupported functions."""
-    return (*SIGNATURES, "unsupported")
-
-
-def prototype(name: str) -> Any:
-    """The ctypes type of a table entry."""
-    parameters = SIGNATURES.get(name, "u")
-    result = ctypes.c_size_t if name in RETURNS_POINTER else ctypes.c_int32
-    return ctypes.CFUNCTYPE(result, *(_C_TYPES[letter] for letter in parameters))
-
-
-def library_ir(triple: str) -> str:
-    """LLVM IR of the whole library."""
-    names = slots()
-    parts = [
-        f'target triple = "{triple}"',
-        f"@{TABLE} = global [{len(names)} x ptr] zeroinitializer",
-    ]
-    per_thread = {f"{name.removesuffix('_spt')}": name for name in PER_THREAD}
-    for index, name in enumerate(names[:-1]):
-        parameters = [_IR_TYPES[letter] for letter in SIGNATURES[name]]
-        parts.append(_function(name, index, parameters, name in RETURNS_POINTER))
-        if name in per_thread:
-            parts.append(_function(per_thread[name], index, parameters, False))
-    for number, name in enumerate(UNSUPPORTED):
-        parts.append(_function(name, len(names) - 1, [], False, f"i32 {number}"))
-    return "\n".join(parts)
-
-
-def _function(
-    name: str, slot: int, parameters: Sequence[str], pointer: bool, passed: str = ""
-) -> str:
-    declared = ", ".join(f"{kind} %a{i}" for i, kind in enumerate(parameters))
-    result, absent = ("ptr", "null") if pointer else ("i32", str(int(HipCode.NO_DEVICE)))
-    return f"""
-define {result} @{name}({declared}) {{
-  %slot = getelementptr ptr, ptr @{TABLE}, i64 {slot}
-  %target = load atomic ptr, ptr %slot acquire, align 8
-  %empty = icmp eq ptr %target, null
-  br i1 %empty, label %absent, label %present
-present:
-  %result = tail call {result} %target({passed or declared})
-  ret {result} %result
-absent:
-  ret {result} {absent}
-}}"""
 
 
 def find_linker() -> tuple[str, ...]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import ctypes
 import importlib.util
 import os
 import threading
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rocke.emulator.hip.entry_points import PYTHON_FUNCTIONS, PYTHON_TABLE, TABLE, slots
 from rocke.emulator.hip.errors import HipCode, HipFailure, error_name
-from rocke.emulator.hip.library import SONAME, TABLE, ensure_library, prototype, slots
+from rocke.emulator.hip.library import SONAME, ensure_library
 from rocke.emulator.hip.signatures import RETURNS_POINTER, SIGNATURES, UNSUPPORTED, refusal
 from rocke.runtime.device import DeviceError, KernelFault
 
@@ -24,16 +23,13 @@ if TYPE_CHECKING:
     from rocke.emulator.hip.settings import Settings
 
 
-_INTERRUPT_DELAY_S = 0.002
-
-
 class StandIn:
     """The one stand-in of a process. ``settings`` is ``None`` while it is off."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._library: ctypes.CDLL | None = None
-        self._callbacks: list[Any] = []
+        self._entries: list[Callable[..., int]] = []
         self._session: Session | None = None
         self._calls: dict[str, Callable[..., int | None]] = {}
         self.settings: Settings | None = None
@@ -49,13 +45,13 @@ class StandIn:
                 self._load(ensure_library(linker))
             self._session = None
             self.settings = settings
-            self._fill([ctypes.cast(c, ctypes.c_void_p).value or 0 for c in self._callbacks])
+            self._fill(TABLE, [id(entry) for entry in self._entries])
 
     def disable(self) -> None:
         """Answer every call with "no GPU"; the library stays loaded."""
         with self._lock:
             if self._library is not None:
-                self._fill([0] * len(self._callbacks))
+                self._fill(TABLE, [0] * len(self._entries))
             self._session = None
             self._calls = {}
             self.settings = None
@@ -70,14 +66,14 @@ class StandIn:
             return self._session
 
     def invoke(self, name: str, arguments: tuple[int, ...]) -> int:
-        """Answer one call. No exception leaves it: behind it is C."""
+        """Answer one call. Of exceptions, it lets through those that signal handlers raise."""
         try:
             session = self.session()
         except Exception as error:
             return self._broken(name, error)
         code, detail = HipCode.UNKNOWN, ""
         try:
-            return self._calls[name](*arguments) or 0
+            return int(self._calls[name](*arguments) or 0)
         except HipFailure as error:
             code, detail = error.code, str(error)
         except KernelFault as fault:
@@ -87,10 +83,7 @@ class StandIn:
             code, detail = fault_code(fault), str(fault)
         except MemoryError:
             code, detail = HipCode.OUT_OF_MEMORY, "the host has no memory left"
-        except KeyboardInterrupt:
-            detail = "interrupted"
-            _interrupt_later()
-        except BaseException as error:
+        except Exception as error:
             detail = f"error of the stand-in itself: {error!r}\n{traceback.format_exc()}"
         shown = UNSUPPORTED[arguments[0]] if name == "unsupported" else name
         session.note(shown, code, detail, error_name(code))
@@ -110,7 +103,9 @@ class StandIn:
                 "HIP call, or run the program under `rocke hip-env`"
             )
         self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-        self._callbacks = [prototype(name)(self._entry(name)) for name in slots()]
+        self._entries = [self._entry(name) for name in slots()]
+        self._show_python(threading.main_thread().ident or 0)
+        os.register_at_fork(after_in_child=lambda: self._show_python(threading.get_ident()))
         atexit.register(self.disable)
         if rocm_installed():
             _prefer(path)
@@ -121,17 +116,21 @@ class StandIn:
         def entry(*arguments: int) -> int:
             try:
                 return self.invoke(name, arguments)
-            except KeyboardInterrupt:  # while another failure is being noted
-                _interrupt_later()
-            except BaseException:
+            except Exception:  # while another failure was being noted
                 traceback.print_exc()
             return failed
 
         return entry
 
-    def _fill(self, values: Sequence[int]) -> None:
+    def _show_python(self, main_thread: int) -> None:
+        """Tell the library where Python's C functions are, and which thread is the main one."""
+        functions = (getattr(ctypes.pythonapi, name) for name in PYTHON_FUNCTIONS)
+        addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions]
+        self._fill(PYTHON_TABLE, [*addresses, main_thread])
+
+    def _fill(self, symbol: str, values: Sequence[int]) -> None:
         assert self._library is not None
-        table = (ctypes.c_size_t * len(values)).in_dll(self._library, TABLE)
+        table = (ctypes.c_size_t * len(values)).in_dll(self._library, symbol)
         table[:] = list(values)
 
 
@@ -149,20 +148,6 @@ def _open(settings: Settings) -> tuple[Session, dict[str, Callable[..., int | No
     }
     calls["unsupported"] = _unsupported
     return session, calls
-
-
-def _interrupt_later() -> None:
-    """Interrupt the process once more, after C has returned to the caller's code.
-
-    An interrupt that is raised below C is lost there. The thread starts without waiting: an
-    interrupt meanwhile would be lost as well.
-    """
-    _thread.start_new_thread(_interrupt_after_delay, ())
-
-
-def _interrupt_after_delay() -> None:
-    time.sleep(_INTERRUPT_DELAY_S)
-    _thread.interrupt_main()
 
 
 def _unsupported(number: int) -> int | None:

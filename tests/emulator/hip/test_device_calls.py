@@ -1,7 +1,6 @@
 """Device, context and error functions, through ``hip-python``."""
 
 import ctypes
-import signal
 import sys
 import threading
 
@@ -182,54 +181,15 @@ def test_an_error_of_the_stand_in_does_not_cross_into_c():
     kept = calls["hipDeviceSynchronize"]
     try:
         for raised, error in (
-            (ZeroDivisionError("planted"), ERROR.hipErrorUnknown),
             (MemoryError(), ERROR.hipErrorOutOfMemory),
-            (SystemExit(3), ERROR.hipErrorUnknown),
+            (ZeroDivisionError("planted"), ERROR.hipErrorUnknown),
         ):
             calls["hipDeviceSynchronize"] = raising(raised)
             assert hip.hipDeviceSynchronize()[0] == error
-        assert "SystemExit" in stand_in.last_failure()
+        assert "ZeroDivisionError('planted')" in stand_in.last_failure()
     finally:
         calls["hipDeviceSynchronize"] = kept
     check(hip.hipDeviceSynchronize())
-
-
-def interrupted_by(planted):
-    """Whether an interrupt below ``hipDeviceSynchronize`` arrives after it, which ``planted`` does.
-
-    ``planted`` takes the session and the functions by name.
-    """
-    # Set, not inherited: a shell starts what it runs in the background with the signal ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    calls, session = stand_in_calls(), STAND_IN.session()
-    kept = calls["hipDeviceSynchronize"]
-    planted(session, calls)
-    try:
-        assert hip.hipDeviceSynchronize()[0] == ERROR.hipErrorUnknown
-        threading.Event().wait(10)
-    except KeyboardInterrupt:
-        return True
-    finally:
-        calls["hipDeviceSynchronize"] = kept
-        session.__dict__.pop("note", None)
-    return False
-
-
-@on_emulated_gpu()
-def test_an_interrupt_reaches_the_caller():
-    def planted(session, calls):
-        calls["hipDeviceSynchronize"] = raising(KeyboardInterrupt())
-
-    assert interrupted_by(planted)
-
-
-@on_emulated_gpu()
-def test_an_interrupt_while_a_failure_is_noted_reaches_the_caller():
-    def planted(session, calls):
-        calls["hipDeviceSynchronize"] = raising(ZeroDivisionError())
-        session.note = lambda *arguments: raising(KeyboardInterrupt())()
-
-    assert interrupted_by(planted)
 
 
 def stand_in_calls():

@@ -8,6 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from rocke.emulator.hip import library, stand_in
+from rocke.emulator.hip.entry_points import PYTHON_TABLE, TABLE
 from rocke.emulator.hip.signatures import PER_THREAD, SIGNATURES, UNSUPPORTED
 from rocke.runtime.device import DeviceError
 
@@ -20,10 +21,10 @@ def cache(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_exports_every_function_and_the_table(cache):
+def test_exports_every_function_and_the_tables(cache):
     elf = ELFFile(io.BytesIO(library.ensure_library().read_bytes()))
     symbols = {s.name for s in elf.get_section_by_name(".dynsym").iter_symbols() if s.name}
-    assert symbols == {*SIGNATURES, *PER_THREAD, *UNSUPPORTED, library.TABLE}
+    assert symbols == {*SIGNATURES, *PER_THREAD, *UNSUPPORTED, TABLE, PYTHON_TABLE}
     tags = {t.entry.d_tag: t for t in elf.get_section_by_name(".dynamic").iter_tags()}
     assert tags["DT_SONAME"].soname == "libamdhip64.so"
     assert "DT_NEEDED" not in tags
