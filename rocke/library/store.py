@@ -168,10 +168,11 @@ class ArchiveStore:
             if name != wanted:
                 raise self._fail(f"{name} stands where rocke pack writes {wanted}")
         for name, item in expected.items():
-            size, right = self.archive.size(name), _size(item)
-            if size != right:
-                raise self._fail(f"{name}: {size} bytes, the manifest says {right}")
-            if isinstance(item, bytes) and self.archive.read(name) != item:
+            size = self.archive.size(name)
+            if isinstance(item, KernelEntry):
+                if size != item.size:
+                    raise self._fail(f"{name}: {size} bytes, the manifest says {item.size}")
+            elif size != len(item) or self.archive.read(name) != item:
                 raise self._fail(f"{name}: not what rocke pack writes for this manifest")
 
     def read(self, entry: KernelEntry) -> bytes:
@@ -180,7 +181,3 @@ class ArchiveStore:
 
     def _fail(self, what: str) -> LibraryError:
         return LibraryError(f"{self.source}: {what}")
-
-
-def _size(item: bytes | KernelEntry) -> int:
-    return len(item) if isinstance(item, bytes) else item.size
