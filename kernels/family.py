@@ -151,9 +151,17 @@ class Family:
         return self.build(spec, arch).name
 
     def grid_of(self, spec: Any, arch: str, arguments: Arguments) -> Grid:
-        """Workgroups of a launch with these arguments."""
+        """Workgroups of a launch with these arguments.
+
+        Raises ``ValueError`` where the family's rule needs arguments that are not given.
+        """
         if self.launch is not None:
-            return self.launch.grid(spec, arch, arguments)
+            try:
+                return self.launch.grid(spec, arch, arguments)
+            except KeyError as missing:
+                raise ValueError(
+                    f"the grid of {self.name} is {self.launch.text}: give {missing}"
+                ) from None
         return self.grid(spec)
 
     def block_of(self, spec: Any, arch: str) -> Grid:

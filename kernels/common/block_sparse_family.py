@@ -27,49 +27,46 @@ SIZE = (1, 2**31 - 512)
 STEP = 8
 """Elements of a 16-byte load: strides of Q, K, V and O are multiples."""
 MAX_GRID = 65535
+MAX_SCALE_LOG2 = 2.0**64
+"""Largest ``scale_log2``: times any score of finite f16 tensors, it is still a finite f32."""
 
 
-def block_sparse_limits(
-    spec: BlockSparseAttentionSpec,
-    *,
-    batch: int = 1,
-    heads: int = 1,
-    kv_heads: int = 1,
-    q_blocks: int = 1,
-    k_blocks: int = 1,
-) -> dict[str, Any]:
+def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
     """What must hold for the arguments of a launch, in the form of ``rocke.runtime.limits``.
 
-    Sizes that are no launch arguments may be given, so that the arrays must reach that far.
+    Query heads and batch are the grid's y and z; the arrays must reach that far.
     """
     limits: dict[str, Any] = {"seqlen_q": SIZE, "seqlen_k": SIZE, "heads_per_kv": (1, MAX_GRID)}
-    limits["scale_log2"] = (0, float(np.finfo(np.float32).max))
+    limits["scale_log2"] = (0, MAX_SCALE_LOG2)
+    heads, q_blocks = "grid.y", ("ceil_div", "seqlen_q", spec.block_q)
+    k_blocks = ("ceil_div", "seqlen_k", spec.block_k)
 
-    def outer(name: str, count: int) -> tuple[tuple[int | str, int | str], ...]:
-        return (batch, f"stride_{name}_batch"), (count, f"stride_{name}_head")
+    def access(name: str, count: Any, *rows: tuple[Any, Any]) -> dict[str, Any]:
+        outer = ("grid.z", f"stride_{name}_batch"), (count, f"stride_{name}_head")
+        return {"access": (*outer, *rows)}
 
     for name in "qkvo":
-        length = "seqlen_q" if name in "qo" else "seqlen_k"
-        rows = ((length, f"stride_{name}_token"), (spec.head_size, 1))
-        access = (*outer(name, heads if name in "qo" else kv_heads), *rows)
-        limits[name.upper()] = {"access": access, "align": 16}
+        rows = "seqlen_q" if name in "qo" else "seqlen_k"
+        count = heads if name in "qo" else ("ceil_div", heads, "heads_per_kv")
+        tensor = access(name, count, (rows, f"stride_{name}_token"), (spec.head_size, 1))
+        limits[name.upper()] = {**tensor, "align": 16}
         limits[f"stride_{name}_token"] = (spec.head_size, 2**31 - 1, STEP)
         limits |= {f"stride_{name}_{axis}": (0, 2**62, STEP) for axis in ("batch", "head")}
+    limits["O"]["apart"] = True
     if spec.need_lse:
-        limits["LSE"] = {"access": (*outer("lse", heads), ("seqlen_q", 1))}
-    entries: tuple[tuple[int | str, int | str], ...]
+        limits["LSE"] = {**access("lse", heads, ("seqlen_q", 1)), "apart": True}
     if spec.pattern == "list":
-        entries = ((q_blocks, "stride_indices_row"), ("list_width", 1))
-        limits["indices"] = {"access": (*outer("indices", heads), *entries)}
-        limits["counts"] = {"access": (*outer("counts", heads), (q_blocks, 1))}
+        row = (q_blocks, "stride_indices_row")
+        limits["indices"] = access("indices", heads, row, ("list_width", 1))
+        limits["counts"] = access("counts", heads, (q_blocks, 1))
         limits["list_width"] = SIZE
     else:
-        entries = ((q_blocks, "stride_bitmap_row"), (k_blocks, 1))
-        limits["bitmap"] = {"access": (*outer("bitmap", heads), *entries)}
+        row = (q_blocks, "stride_bitmap_row")
+        limits["bitmap"] = access("bitmap", heads, row, (k_blocks, 1))
     if spec.variable_blocks:
         limits["block_sizes"] = {"access": ((k_blocks, 1),)}
     if spec.row_order:
-        limits["order"] = {"access": (*outer("order", heads), (q_blocks, 1))}
+        limits["order"] = access("order", heads, (q_blocks, 1))
     if spec.mask_mode == "band":
         limits |= {f"window_{side}": (0, NO_WINDOW) for side in ("left", "right")}
     return limits
@@ -210,7 +207,7 @@ def _dense_matrix_instructions(
 ) -> int:
     """Of every key tile that holds a key, for every row of the workgroups."""
     shape = Shape.of(spec, arch)
-    batch, heads = arguments["Q"].shape[:2]
+    batch, heads = _batch_and_heads(arguments)
     blocks = -(-int(arguments["seqlen_q"]) // spec.block_q)
     waves = blocks * spec.workgroups_per_block(arch) * shape.settings.waves_q
     tiles = -(-int(arguments["seqlen_k"]) // shape.settings.tile_k)
@@ -221,10 +218,21 @@ def _dense_matrix_instructions(
     return batch * heads * waves * tiles * per_tile
 
 
+def _batch_and_heads(arguments: Mapping[str, Any]) -> tuple[int, int]:
+    """The first axes of Q; raises ``ValueError`` for what is no array of four axes."""
+    q = arguments["Q"]
+    if not isinstance(q, np.ndarray) or q.ndim != 4:
+        raise ValueError(
+            f"the grid follows from Q, an array [batch, heads, tokens, head size], which is "
+            f"{getattr(q, 'shape', type(q).__name__)}"
+        )
+    return q.shape[0], q.shape[1]
+
+
 def _grid(
     spec: BlockSparseAttentionSpec, arch: str, arguments: Mapping[str, Any]
 ) -> tuple[int, int, int]:
-    batch, heads = arguments["Q"].shape[:2]
+    batch, heads = _batch_and_heads(arguments)
     rows = int(arguments["seqlen_q"])
     return kernels.block_sparse_attention_grid(spec, arch, batch=batch, heads=heads, seqlen_q=rows)
 

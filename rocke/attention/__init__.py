@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from rocke.attention.metadata import select_blocks as select_blocks
     from rocke.attention.patterns import BitmapPattern as BitmapPattern
     from rocke.attention.patterns import ListPattern as ListPattern
+    from rocke.attention.settings import BlockSparseSettings as BlockSparseSettings
 
 _HOME = {
     "BitmapPattern": "patterns",
+    "BlockSparseSettings": "settings",
     "ListPattern": "patterns",
     "block_sparse_attention": "api",
     "bitmap_to_list": "metadata",

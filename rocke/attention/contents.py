@@ -29,11 +29,13 @@ def check_contents(
 
 def _check_lists(pattern: ListPattern, blocks: int) -> None:
     indices, counts, width = pattern.indices, pattern.counts, pattern.width
-    _refuse("counts", counts, (counts < 0) | (counts > width), f"0 to the width, {width}")
+    wrong = (counts < 0) | (counts > width)
+    _refuse("counts", pattern.given["counts"], wrong, f"0 to the width, {width}")
     listed = np.arange(width) < counts[..., None]
     indices, listed = np.broadcast_arrays(indices, listed)
     wrong = listed & ((indices < 0) | (indices >= blocks))
-    _refuse("indices", indices, wrong, f"a key block, 0 to {blocks - 1}")
+    right = f"a key block, 0 to {blocks - 1}" if blocks else "counts of 0, as there are no keys"
+    _refuse("indices", np.broadcast_to(pattern.given["indices"], wrong.shape), wrong, right)
     # What is past the count becomes negative and different: it repeats nothing.
     distinct = np.where(listed, indices, -1 - np.arange(width))
     _refuse("indices", indices, _repeated(distinct), "each key block once a row")

@@ -1,49 +1,57 @@
 """Making patterns on the device: conversions, row order, block means, top-k selection.
 
 Each function launches one kernel of ``rocke.kernels.sparsity``; nothing is read on the host.
-``device`` is a device or a name as :func:`rocke.open_device` takes. All raise
+``device`` is a device or a name as :func:`rocke.open_device` takes; ``library`` as
+:func:`rocke.attention.block_sparse_attention` has it. All raise
 :class:`rocke.runtime.ArgumentError` that names what is wrong.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rocke.attention.devices import device_of
-from rocke.attention.patterns import BitmapPattern, ListPattern, Pattern, as_i32
-from rocke.attention.tensors import DTYPES, LAYOUTS, element_strides
-from rocke.kernels.registry import FAMILIES
-from rocke.kernels.sparsity.block_means import BlockMeansSpec
-from rocke.kernels.sparsity.deltas import DeltasToIndexSpec, IndexToDeltasSpec
-from rocke.kernels.sparsity.inversion import InvertIndexSpec
-from rocke.kernels.sparsity.lists import IndexToMapSpec, MapToIndexSpec
-from rocke.kernels.sparsity.row_order import RowOrderSpec
-from rocke.kernels.sparsity.top_k import TopKSpec
-from rocke.runtime import ArgumentError, Launcher
+from rocke.attention.launching import Kernel, Library, check_library, launch
+from rocke.attention.options import count
+from rocke.attention.patterns import (
+    BitmapPattern,
+    ListPattern,
+    Pattern,
+    as_i32,
+    described,
+    expect,
+    refuse_masked,
+)
+from rocke.attention.tensors import DTYPES, LAYOUTS, check_loads, element_strides
+from rocke.runtime import ArgumentError
 from rocke.runtime.device import Device
 
-if TYPE_CHECKING:
-    from rocke.compiler import CodeObject
+MAX_BLOCKS = 2048
+"""Key blocks that :func:`select_blocks` chooses from, at most."""
 
 
 def bitmap_to_list(
-    pattern: BitmapPattern, *, device: Device | str, width: int | None = None
+    pattern: BitmapPattern,
+    *,
+    device: Device | str,
+    width: int | None = None,
+    library: Library | None = None,
 ) -> ListPattern:
     """The pattern as ascending lists with room for ``width`` blocks (default: all).
 
     Counts are those of the bitmap: one above ``width`` says that the list was cut.
     """
+    expect(pattern, BitmapPattern)
     batch, heads, rows, blocks = pattern.bitmap.shape
-    width = blocks if width is None else _count("width", width)
+    width = blocks if width is None else count("width", width)
     indices, counts = _lists(batch, heads, rows, width)
-    if rows:
+    if pattern.bitmap.size:
         _launch(
-            "map_to_index",
-            MapToIndexSpec(),
+            Kernel.of("map_to_index"),
             device,
+            library,
             bitmap=_rows(pattern.bitmap),
             indices=_rows(indices),
             counts=counts.reshape(-1),
@@ -55,44 +63,53 @@ def bitmap_to_list(
 
 
 def list_to_bitmap(
-    pattern: ListPattern, num_k_blocks: int, *, device: Device | str
+    pattern: ListPattern,
+    num_k_blocks: int,
+    *,
+    device: Device | str,
+    library: Library | None = None,
 ) -> BitmapPattern:
     """The pattern as a bitmap of 0 and 1 over ``num_k_blocks`` key blocks."""
     indices, counts = _whole(pattern)
     batch, heads, rows, width = indices.shape
-    bitmap = np.zeros((batch, heads, rows, _count("num_k_blocks", num_k_blocks)), np.int8)
+    blocks = count("num_k_blocks", num_k_blocks)
+    bitmap = np.zeros((batch, heads, rows, blocks), np.int8)
     if indices.size:
         _launch(
-            "index_to_map",
-            IndexToMapSpec(),
+            Kernel.of("index_to_map"),
             device,
+            library,
             indices=_rows(indices),
             counts=counts.reshape(-1),
             bitmap=_rows(bitmap),
             rows=batch * heads * rows,
-            num_k_blocks=num_k_blocks,
+            num_k_blocks=blocks,
             width=width,
         )
     return BitmapPattern(bitmap, pattern.block_q, pattern.block_k)
 
 
 def invert_list(
-    pattern: ListPattern, num_k_blocks: int, *, device: Device | str, width: int | None = None
+    pattern: ListPattern,
+    num_k_blocks: int,
+    *,
+    device: Device | str,
+    width: int | None = None,
+    library: Library | None = None,
 ) -> ListPattern:
     """For each key block the query blocks that attend it, ascending: ``[..., num_k_blocks,
     width]`` (default: room for all); its ``block_q`` is the pattern's ``block_k`` and vice versa.
     """
     indices, counts = _whole(pattern)
     batch, heads, rows, _ = indices.shape
-    blocks = _count("num_k_blocks", num_k_blocks)
-    width = max(rows, 1) if width is None else _count("width", width)
+    blocks = count("num_k_blocks", num_k_blocks)
+    width = max(rows, 1) if width is None else count("width", width)
     inverse, inverse_counts = _lists(batch, heads, blocks, width)
-    inverse_counts[...] = 0
     if indices.size:
         _launch(
-            "invert_index",
-            InvertIndexSpec(),
+            Kernel.of("invert_index"),
             device,
+            library,
             indices=indices.reshape(-1, *indices.shape[2:]),
             counts=counts.reshape(-1, rows),
             inverse=inverse.reshape(-1, blocks, width),
@@ -113,6 +130,7 @@ def list_from_deltas(
     block_k: int = 64,
     *,
     device: Device | str,
+    library: Library | None = None,
 ) -> ListPattern:
     """Lists coded as their first block and differences to the entry before, as CK has them."""
     coded = ListPattern(deltas, counts, block_q, block_k)
@@ -120,9 +138,9 @@ def list_from_deltas(
     indices = np.empty_like(given)
     if given.size:
         _launch(
-            "deltas_to_index",
-            DeltasToIndexSpec(),
+            Kernel.of("deltas_to_index"),
             device,
+            library,
             deltas=_rows(given),
             counts=counts.reshape(-1),
             indices=_rows(indices),
@@ -132,15 +150,17 @@ def list_from_deltas(
     return ListPattern(indices, counts, block_q, block_k)
 
 
-def list_to_deltas(pattern: ListPattern, *, device: Device | str) -> np.ndarray:
+def list_to_deltas(
+    pattern: ListPattern, *, device: Device | str, library: Library | None = None
+) -> np.ndarray:
     """Differences of the lists, of the shape of ``pattern.indices``; 0 past the counts."""
     indices, counts = _whole(pattern)
     deltas = np.empty_like(indices)
     if indices.size:
         _launch(
-            "index_to_deltas",
-            IndexToDeltasSpec(),
+            Kernel.of("index_to_deltas"),
             device,
+            library,
             indices=_rows(indices),
             counts=counts.reshape(-1),
             deltas=_rows(deltas),
@@ -150,23 +170,26 @@ def list_to_deltas(pattern: ListPattern, *, device: Device | str) -> np.ndarray:
     return deltas
 
 
-def longest_first(pattern: Pattern, *, device: Device | str) -> np.ndarray:
+def longest_first(
+    pattern: Pattern, *, device: Device | str, library: Library | None = None
+) -> np.ndarray:
     """The order of query blocks by count, largest first: i32 ``[batch or 1, heads or 1, rows]``,
     as ``row_order`` of :func:`rocke.attention.block_sparse_attention`.
     """
     if isinstance(pattern, BitmapPattern):
         width = pattern.bitmap.shape[3]
-        pattern = bitmap_to_list(pattern, device=device, width=1)
+        pattern = bitmap_to_list(pattern, device=device, width=1, library=library)
     else:
+        expect(pattern, ListPattern)
         width = pattern.width
     counts = np.ascontiguousarray(pattern.counts)
     order = np.empty_like(counts)
     rows = counts.shape[2]
     if counts.size:
         _launch(
-            "row_order",
-            RowOrderSpec(),
+            Kernel.of("row_order"),
             device,
+            library,
             counts=counts.reshape(-1, rows),
             order=order.reshape(-1, rows),
             matrices=counts.shape[0] * counts.shape[1],
@@ -183,12 +206,15 @@ def block_means(
     device: Device | str,
     sizes: np.ndarray | None = None,
     layout: str = "bhsd",
+    library: Library | None = None,
 ) -> np.ndarray:
     """Means of blocks of tokens: f32 ``[batch, heads, num_blocks, head size]``.
 
     ``x`` is f16 or bf16, ``[batch, heads, tokens, head size]`` or with ``layout="bshd"`` the tokens
     before the heads. ``sizes`` i32 ``[num_blocks]``: leading tokens of each block that are real.
     """
+    refuse_masked("x", x)
+    refuse_masked("sizes", sizes)
     if not isinstance(x, np.ndarray) or x.ndim != 4 or x.dtype not in DTYPES:
         found = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else type(x).__name__
         raise ArgumentError(f"x: {found}, expected float16 or bfloat16 with four axes")
@@ -196,20 +222,27 @@ def block_means(
         raise ArgumentError(f"layout: {layout!r}, expected {' or '.join(map(repr, LAYOUTS))}")
     view = x if layout == "bhsd" else x.swapaxes(1, 2)
     batch, heads, tokens, size = view.shape
-    blocks = -(-tokens // _count("block_size", block_size))
-    if sizes is not None and (sizes.shape != (blocks,) or sizes.dtype.kind not in "iu"):
-        raise ArgumentError(
-            f"sizes: {sizes.dtype} of shape {sizes.shape}, expected integers of shape ({blocks},)"
-        )
+    block_size = count("block_size", block_size)
+    blocks = -(-tokens // block_size)
+    if sizes is not None:
+        good = isinstance(sizes, np.ndarray) and sizes.dtype.kind in "iu"
+        if not good or sizes.shape != (blocks,):
+            raise ArgumentError(
+                f"sizes: {described(sizes)}, expected integers of shape ({blocks},)"
+            )
     means = np.zeros((batch, heads, blocks, size), np.float32)
     if view.size:
+        check_loads("x", view, 4 if size <= 128 else 8)
         strides = zip(("batch", "head", "token"), element_strides(view), strict=True)
         _launch(
-            "block_means",
-            BlockMeansSpec(
-                head_size=size, dtype=DTYPES[view.dtype], variable_blocks=sizes is not None
+            Kernel.of(
+                "block_means",
+                head_size=size,
+                dtype=DTYPES[view.dtype],
+                variable_blocks=sizes is not None,
             ),
             device,
+            library,
             x=view,
             means=means,
             **({} if sizes is None else {"sizes": as_i32(sizes)}),
@@ -230,12 +263,14 @@ def select_blocks(
     block_k: int = 64,
     *,
     device: Device | str,
+    library: Library | None = None,
 ) -> ListPattern:
     """The ``k`` key blocks of highest score of each query block, in ascending order.
 
     ``scores`` f32 ``[..., num_q_blocks, num_k_blocks]``, at most 2,048 key blocks; of equals the
     lower block is taken, -inf and NaN never (a count may then be below ``k``).
     """
+    refuse_masked("scores", scores)
     if not isinstance(scores, np.ndarray) or scores.dtype != np.float32:
         found = scores.dtype if isinstance(scores, np.ndarray) else type(scores).__name__
         raise ArgumentError(f"scores: {found}, expected a numpy array of float32")
@@ -246,14 +281,16 @@ def select_blocks(
         )
     whole = np.ascontiguousarray(scores.reshape((1,) * (4 - scores.ndim) + scores.shape))
     batch, heads, rows, blocks = whole.shape
-    width = min(_count("k", k), max(blocks, 1))
+    k = count("k", k)
+    if blocks > MAX_BLOCKS:
+        raise ArgumentError(f"scores: {blocks} key blocks, expected at most {MAX_BLOCKS}")
+    width = min(k, max(blocks, 1))
     indices, counts = _lists(batch, heads, rows, width)
-    counts[...] = 0
     if whole.size:
         _launch(
-            "top_k",
-            TopKSpec(max_blocks=max(64, 1 << (blocks - 1).bit_length())),
+            Kernel.of("top_k", max_blocks=max(64, 1 << (blocks - 1).bit_length())),
             device,
+            library,
             scores=_rows(whole),
             indices=_rows(indices),
             counts=counts.reshape(-1),
@@ -265,25 +302,16 @@ def select_blocks(
     return ListPattern(indices, counts, block_q, block_k)
 
 
-def _launch(name: str, spec: Any, device: Device | str, **arguments: Any) -> None:
-    family, opened = FAMILIES[name], device_of(device)
-    ok, reason = family.validate(spec, opened.arch)
-    if not ok:
-        raise ArgumentError(f"{name}: {reason}")
-    made = _code_object(name, spec, opened.arch)
-    Launcher.of_family(opened, made, family, spec, arguments)(**arguments)
-
-
-@functools.lru_cache(maxsize=128)
-def _code_object(name: str, spec: Any, arch: str) -> CodeObject:
-    from rocke.compiler import compile_kernel
-
-    return compile_kernel(FAMILIES[name].build(spec, arch), arch)
+def _launch(
+    kernel: Kernel, device: Device | str, library: Library | None, **arguments: Any
+) -> None:
+    check_library(library)
+    launch(kernel, device_of(device), arguments, library=library)
 
 
 def _lists(batch: int, heads: int, rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     indices: np.ndarray = np.full((batch, heads, rows, width), -1, np.int32)
-    return indices, np.empty((batch, heads, rows), np.int32)
+    return indices, np.zeros((batch, heads, rows), np.int32)
 
 
 def _rows(array: np.ndarray) -> np.ndarray:
@@ -293,6 +321,7 @@ def _rows(array: np.ndarray) -> np.ndarray:
 
 def _whole(pattern: ListPattern) -> tuple[np.ndarray, np.ndarray]:
     """Indices and counts over one batch and head axis, contiguous."""
+    expect(pattern, ListPattern)
     batch, heads = pattern.lead
     rows, width = pattern.indices.shape[2:]
     try:
@@ -304,9 +333,3 @@ def _whole(pattern: ListPattern) -> tuple[np.ndarray, np.ndarray]:
             f"{pattern.indices.shape}"
         ) from None
     return np.ascontiguousarray(indices), np.ascontiguousarray(counts)
-
-
-def _count(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ArgumentError(f"{name}: {value!r}, expected an integer of at least 1")
-    return int(value)

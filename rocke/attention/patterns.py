@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from rocke.attention.options import count
 from rocke.runtime import ArgumentError
 
 _INT32 = np.iinfo(np.int32)
@@ -32,6 +33,7 @@ class BitmapPattern:
         if bitmap.dtype not in (np.bool_, np.int8, np.uint8):
             bitmap = bitmap != 0
         object.__setattr__(self, "bitmap", plain(bitmap).view(np.int8))
+        _keep_block_sizes(self)
 
     @property
     def num_q_blocks(self) -> int:
@@ -61,6 +63,8 @@ class ListPattern:
     counts: np.ndarray
     block_q: int = 64
     block_k: int = 64
+    given: Mapping[str, np.ndarray] = field(init=False, repr=False)
+    """Both arrays before conversion to i32, with all leading axes."""
 
     def __post_init__(self) -> None:
         indices = _array("indices", self.indices, 2, "[batch, heads, num_q_blocks, width]")
@@ -70,6 +74,8 @@ class ListPattern:
                 f"counts: shape {counts.shape}, expected {indices.shape[-2]} query blocks as in "
                 f"indices, of shape {indices.shape}"
             )
+        _keep_block_sizes(self)
+        object.__setattr__(self, "given", {"indices": indices, "counts": counts})
         object.__setattr__(self, "indices", as_i32(indices))
         object.__setattr__(self, "counts", as_i32(counts))
 
@@ -97,16 +103,41 @@ def as_i32(array: np.ndarray) -> np.ndarray:
     """Integers as i32, values out of range as the nearest; no copy where none is needed."""
     if array.dtype == np.int32:
         return plain(array)
-    return np.clip(array, _INT32.min, _INT32.max).astype(np.int32)
+    return plain(np.clip(array, _INT32.min, _INT32.max).astype(np.int32, order="C"))
 
 
 def plain(array: np.ndarray) -> np.ndarray:
-    """The array itself if its last axis is contiguous and no stride negative, else a copy."""
+    """The array itself if its last axis is contiguous and no stride negative, else a copy.
+
+    Strides of axes of 1 do not count.
+    """
     size, strides = array.itemsize, array.strides
     neighbours = array.shape[-1] <= 1 or strides[-1] == size
-    if neighbours and all(s >= 0 and s % size == 0 for s in strides):
+    steps = (s for n, s in zip(array.shape, strides, strict=True) if n > 1)
+    if neighbours and all(s >= 0 and s % size == 0 for s in steps):
         return array
     return np.ascontiguousarray(array)
+
+
+def refuse_masked(name: str, value: object) -> None:
+    """Refuse a masked array, whose mask no kernel sees; raises :class:`ArgumentError`."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(
+            f"{name}: a masked array, expected a plain one (numpy.ma.filled makes it)"
+        )
+
+
+def described(value: object) -> str:
+    """What a value is, for messages."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return type(value).__name__
+
+
+def expect(pattern: object, kind: type) -> None:
+    """Refuse a pattern of another kind; raises :class:`ArgumentError`."""
+    if not isinstance(pattern, kind):
+        raise ArgumentError(f"pattern: {type(pattern).__name__}, expected a {kind.__name__}")
 
 
 def lead_strides(name: str, array: np.ndarray, batch: int, heads: int) -> tuple[int, int]:
@@ -127,6 +158,7 @@ def lead_strides(name: str, array: np.ndarray, batch: int, heads: int) -> tuple[
 
 def _array(name: str, value: object, rank: int, shape: str) -> np.ndarray:
     """``value`` as an integer array with both leading axes."""
+    refuse_masked(name, value)
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"{name}: {type(value).__name__}, expected a numpy array {shape}")
     kinds: Sequence[str] = "iub" if name == "bitmap" else "iu"
@@ -140,3 +172,8 @@ def _array(name: str, value: object, rank: int, shape: str) -> np.ndarray:
             f"{name}: shape {value.shape}, expected {shape} (leading axes may be left out)"
         )
     return value.reshape((1,) * (rank + 2 - value.ndim) + value.shape)
+
+
+def _keep_block_sizes(pattern: BitmapPattern | ListPattern) -> None:
+    for name in ("block_q", "block_k"):
+        object.__setattr__(pattern, name, count(name, getattr(pattern, name)))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from rocke.attention.patterns import refuse_masked
 from rocke.runtime import ArgumentError
 
 DTYPES: dict[np.dtype, str] = {
@@ -102,7 +103,10 @@ class Tensors:
         for axis, what in ((1, "heads"), (2, "keys")):
             if v.shape[axis] != k.shape[axis]:
                 raise ArgumentError(f"v: {v.shape[axis]} {what}, expected {k.shape[axis]} as k")
-        if not k.shape[1] or q.shape[1] % k.shape[1]:
+        for name, view in (("q", q), ("k", k)):
+            if not view.shape[1]:
+                raise ArgumentError(f"{name}: 0 heads, expected at least 1")
+        if q.shape[1] % k.shape[1]:
             raise ArgumentError(
                 f"q: {q.shape[1]} heads, expected a multiple of the {k.shape[1]} heads of k and v"
             )
@@ -112,6 +116,7 @@ class Tensors:
 
 
 def _view(name: str, value: object, layout: str) -> np.ndarray:
+    refuse_masked(name, value)
     order = "[batch, heads, sequence, head size]"
     if layout == "bshd":
         order = "[batch, sequence, heads, head size]"
@@ -138,6 +143,24 @@ def check_strides(name: str, view: np.ndarray) -> None:
     """Refuse what 16-byte loads at 32-bit offsets cannot read; raises :class:`ArgumentError`."""
     if not view.size:
         return
+    check_loads(name, view, LOAD_BYTES)
+    row = view.shape[3] * view.itemsize
+    if view.shape[2] > 1 and view.strides[2] < row:
+        raise ArgumentError(
+            f"{name}: token stride {view.strides[2]} bytes, expected at least the {row} of a row"
+        )
+    span = (view.shape[2] - 1) * view.strides[2] + row
+    if span >= SPAN:
+        raise ArgumentError(
+            f"{name}: {view.shape[2]} rows of one head span {span} bytes, expected less than {SPAN}"
+        )
+
+
+def check_loads(name: str, view: np.ndarray, load: int) -> None:
+    """Refuse strides and an address that do not suit loads of so many bytes.
+
+    Raises :class:`ArgumentError`.
+    """
     size = view.itemsize
     if view.strides[3] != size:
         raise ArgumentError(
@@ -147,22 +170,12 @@ def check_strides(name: str, view: np.ndarray) -> None:
     for what, n, stride in zip(
         ("batch", "head", "token"), view.shape[:3], view.strides[:3], strict=True
     ):
-        if n > 1 and (stride < 0 or stride % LOAD_BYTES):
+        if n > 1 and (stride < 0 or stride % load):
             raise ArgumentError(
-                f"{name}: {what} stride {stride} bytes, expected a multiple of {LOAD_BYTES} (of "
-                f"{LOAD_BYTES // size} elements) that is not negative, for 16-byte loads"
+                f"{name}: {what} stride {stride} bytes, expected a multiple of {load} (of "
+                f"{load // size} elements) that is not negative, for {load}-byte loads"
             )
-    row = view.shape[3] * size
-    if view.shape[2] > 1 and view.strides[2] < row:
+    if view.ctypes.data % load:
         raise ArgumentError(
-            f"{name}: token stride {view.strides[2]} bytes, expected at least the {row} of a row"
-        )
-    if view.ctypes.data % LOAD_BYTES:
-        raise ArgumentError(
-            f"{name}: address {view.ctypes.data:#x}, expected a multiple of {LOAD_BYTES} bytes"
-        )
-    span = (view.shape[2] - 1) * view.strides[2] + row
-    if span >= SPAN:
-        raise ArgumentError(
-            f"{name}: {view.shape[2]} rows of one head span {span} bytes, expected less than {SPAN}"
+            f"{name}: address {view.ctypes.data:#x}, expected a multiple of {load} bytes"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from rocke.compiler.code_object import CodeObject, KernelInfo
 from rocke.runtime.device import Buffer, Device, DeviceError, KernelFault
 from rocke.runtime.fault_arguments import named_fault
 from rocke.runtime.limits import (
+    GRID,
     Limits,
     check_array,
     check_buffer,
@@ -31,8 +33,10 @@ from rocke.runtime.packing import (
     pack,
     parse_signature,
 )
-from rocke.runtime.promises import check_aliases, check_alignments, check_block
+from rocke.runtime.promises import Promises, check_block
 
+Grid = tuple[int, int, int]
+GridRule = Callable[[Mapping[str, Any]], Grid]
 _MOST = (1 << 31) - 1
 """Workgroups, or work-items, along one axis: what the HIP launch call can take."""
 
@@ -76,8 +80,9 @@ class Launcher:
 
     ``signature`` is the ordered list of ``{"name", "type"}`` that the kernel was built with, or the
     kernel itself; it is compared with the code object's metadata. Left out, it is read from there:
-    rocke's compiler writes it. ``grid`` counts workgroups, ``block`` work-items; without ``grid``
-    every launch gives its own (:meth:`with_grid`). ``limits`` is described in
+    rocke's compiler writes it. ``grid`` counts workgroups, ``block`` work-items; ``grid`` may be a
+    function of the launch's arguments (which raises ``ValueError`` where it has no answer), and
+    without it every launch gives its own (:meth:`with_grid`). ``limits`` is described in
     :mod:`rocke.runtime.limits`; without limits every array must be C-contiguous. ``outputs`` names
     the pointers that the kernel writes; left out, the code object's access qualifiers decide, and a
     pointer without one counts as written.
@@ -94,8 +99,8 @@ class Launcher:
         signature: Sequence[SignatureItem] | HasSignature | None = None,
         *,
         kernel: str | None = None,
-        grid: tuple[int, int, int] | None = None,
-        block: tuple[int, int, int],
+        grid: Grid | GridRule | None = None,
+        block: Grid,
         limits: Limits | None = None,
         outputs: Collection[str] | None = None,
     ) -> None:
@@ -106,10 +111,12 @@ class Launcher:
         check_signature(self.types, self.info)
         self.limits: Limits = dict(limits or {})
         check_limits_declaration(self.types, self.limits)
-        self.grid = None if grid is None else _dimensions("grid", grid)
+        self.rule: GridRule | None = grid if callable(grid) else None
+        self.grid = None if grid is None or callable(grid) else _dimensions("grid", grid)
         self.counted: Mapping[str, int] = {}
         self.block = _dimensions("block", block)
         check_block(self.info, self.block)
+        self.promises = Promises.of(self.info)
         self.outputs = self._written(outputs)
         self.kernel = device.load(code_object, kernel)
 
@@ -124,8 +131,10 @@ class Launcher:
     ) -> Launcher:
         """The launcher of a spec's code object, by its family's rules.
 
-        ``arguments`` are those of the launch, for a family whose grid depends on them. Raises as
-        ``Launcher``, and :class:`ArgumentError` for the code object of another spec.
+        Each launch has the grid that the family's rule gives for its arguments. ``arguments``, if
+        given, are those of the launches to come: they fix the grid now, and a launch for which the
+        rule gives another is refused. Raises as ``Launcher``, and :class:`ArgumentError` for the
+        code object of another spec.
         """
         _check_kinds(device, code_object)
         found, wanted = code_object.kernel().name, family.name_of(spec, code_object.arch)
@@ -134,14 +143,17 @@ class Launcher:
                 f"the code object holds kernel {found}, this spec's is {wanted}: it was built from "
                 "another spec"
             )
-        return cls(
+        made = cls(
             device,
             code_object,
             family.signature(spec),
-            grid=family.grid_of(spec, code_object.arch, arguments or {}),
+            grid=functools.partial(family.grid_of, spec, code_object.arch),
             block=family.block_of(spec, code_object.arch),
             limits=family.limits(spec),
         )
+        if arguments is not None:
+            made.grid = made._ruled(arguments)
+        return made
 
     def with_grid(
         self, grid: tuple[int, int, int], *, counted: Mapping[str, int] = MappingProxyType({})
@@ -149,7 +161,8 @@ class Launcher:
         """The same loaded kernel with another grid: ``launch.with_grid((n, 1, 1))(x=x, n=n)``.
 
         ``counted`` holds the sizes that the grid was computed from: a launch that gives another
-        value to an argument of such a name is refused. Raises :class:`ArgumentError`.
+        value to an argument of such a name is refused, and so is one for which the launcher's own
+        rule, if it has one, gives another grid. Raises :class:`ArgumentError`.
         """
         made = copy.copy(self)
         made.grid = _dimensions("grid", grid)
@@ -158,8 +171,9 @@ class Launcher:
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}: {type_}" for name, type_ in self.types.items())
+        grid = "by its arguments" if self.grid is None and self.rule is not None else self.grid
         return (
-            f"Launcher({self.info.name}({arguments}), grid={self.grid}, block={self.block}, "
+            f"Launcher({self.info.name}({arguments}), grid={grid}, block={self.block}, "
             f"device={self.device.name!r})"
         )
 
@@ -174,22 +188,23 @@ class Launcher:
         Raises :class:`ArgumentError` that names the argument, :class:`DeviceError` from the device.
         A :class:`KernelFault` names the argument nearest to its address.
         """
-        if self.grid is None:
-            raise ArgumentError(f"kernel {self.info.name}: no grid was given; use with_grid")
         self._check_names(arguments)
         values = self._values(arguments)
-        arrays, addresses = self._pointers(arguments, values)
+        arrays, addresses = self._pointers(arguments)
+        grid = self._launch_grid(arguments)
+        self._check_pointers(arguments, {**values, **dict(zip(GRID, grid, strict=True))})
         pointers = {name: arguments[name] for name in (*arrays, *addresses)}
-        check_alignments(self.info, {n: a.ctypes.data for n, a in arrays.items()}, "host address")
-        check_aliases(self.info, self.outputs, pointers)
-        regions = _regions(arrays, self.outputs)
+        hosts = {name: array.ctypes.data for name, array in arrays.items()}
+        self.promises.check_alignments(hosts, "host address")
+        self.promises.check_aliases(self.outputs, pointers)
+        regions = _regions(arrays, hosts, self.outputs)
         try:
             for region in regions:
                 region.enter(self.device)
                 addresses.update(region.addresses())
-            check_alignments(self.info, addresses, "device address")
+            self.promises.check_alignments(addresses, "device address")
             kernargs = pack(self.types, self.info, {**values, **addresses})
-            self.device.launch(self.kernel, self.grid, self.block, kernargs)
+            self.device.launch(self.kernel, grid, self.block, kernargs)
             if regions:
                 self.device.synchronize()
             for region in regions:
@@ -210,6 +225,31 @@ class Launcher:
         return frozenset(
             name for (name, type_), a in declared if type_.pointer and a.access != "read_only"
         )
+
+    def _launch_grid(self, arguments: Mapping[str, Any]) -> Grid:
+        if self.grid is None:
+            return self._ruled(arguments)
+        if self.rule is not None:
+            try:
+                wanted = self.rule(arguments)
+            except ValueError:
+                return self.grid  # buffers have no shape: the caller knows the sizes
+            if wanted != self.grid:
+                raise ArgumentError(
+                    f"kernel {self.info.name}: the grid is {self.grid}, expected {wanted}: that is "
+                    "what these arguments need"
+                )
+        return self.grid
+
+    def _ruled(self, arguments: Mapping[str, Any]) -> Grid:
+        if self.rule is None:
+            raise ArgumentError(f"kernel {self.info.name}: no grid was given; use with_grid")
+        try:
+            return _dimensions("grid", self.rule(arguments))
+        except ArgumentError:
+            raise
+        except ValueError as error:
+            raise ArgumentError(f"kernel {self.info.name}: {error}; or use with_grid") from None
 
     def _check_names(self, arguments: Mapping[str, Any]) -> None:
         missing = [name for name in self.types if name not in arguments]
@@ -239,7 +279,7 @@ class Launcher:
         return values
 
     def _pointers(
-        self, arguments: Mapping[str, Any], values: Mapping[str, int | float]
+        self, arguments: Mapping[str, Any]
     ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
         arrays: dict[str, np.ndarray] = {}
         addresses: dict[str, int] = {}
@@ -249,11 +289,8 @@ class Launcher:
             value = arguments[name]
             if isinstance(value, np.ndarray):
                 self._check_array_type(name, type_, value)
-                check_array(name, value, self.limits, values)
                 arrays[name] = value
             elif isinstance(value, Buffer):
-                size = type_.dtypes[0].itemsize
-                check_buffer(name, value.address, value.nbytes, size, self.limits, values)
                 addresses[name] = value.address
             else:
                 raise ArgumentError(
@@ -261,6 +298,17 @@ class Launcher:
                     f"{type_.dtypes[0].name} or a device buffer"
                 )
         return arrays, addresses
+
+    def _check_pointers(
+        self, arguments: Mapping[str, Any], values: Mapping[str, int | float]
+    ) -> None:
+        for name, type_ in self.types.items():
+            value = arguments[name]
+            if isinstance(value, np.ndarray):
+                check_array(name, value, self.limits, values)
+            elif type_.pointer:
+                size = type_.dtypes[0].itemsize
+                check_buffer(name, value.address, value.nbytes, size, self.limits, values)
 
     def _check_array_type(self, name: str, type_: ArgumentType, array: np.ndarray) -> None:
         if array.dtype not in type_.dtypes:
@@ -312,12 +360,14 @@ class _Region:
             self.buffer = None
 
 
-def _regions(arrays: Mapping[str, np.ndarray], outputs: frozenset[str]) -> list[_Region]:
+def _regions(
+    arrays: Mapping[str, np.ndarray], starts: Mapping[str, int], outputs: frozenset[str]
+) -> list[_Region]:
     # Views of one tensor (Q, K and V of a packed projection) interleave in memory: they must share
     # one device buffer, or copying one output back would overwrite another.
     spans = []
     for name, array in arrays.items():
-        start = array.ctypes.data
+        start = starts[name]
         reach = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True))
         spans.append((start, start + reach + array.itemsize, name, array))
     regions: list[_Region] = []

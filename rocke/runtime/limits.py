@@ -5,26 +5,33 @@ Limits are plain data, so kernel families need not import the runtime. They map 
 - ``(low, high)`` or ``(low, high, multiple_of)`` for a value: both ends are allowed;
 - a mapping for a pointer, with any of
 
-  - ``"shape"``: a tuple; the array must be C-contiguous and have exactly this shape. An entry is
-    an int or the name of an integer argument. A bare buffer must be large enough for it;
-  - ``"access"``: a tuple of ``(count, stride)`` pairs, in elements; each is an int or the name of
-    an integer argument. The kernel reads or writes elements up to ``sum((count - 1) * stride)``, so
-    the array must reach that far, and no stride may be negative;
+  - ``"shape"``: a tuple of sizes; the array must be C-contiguous and have exactly this shape. A
+    bare buffer must be large enough for it;
+  - ``"access"``: a tuple of ``(count, stride)`` pairs of sizes, in elements. The kernel reads or
+    writes elements up to ``sum((count - 1) * stride)``, so the array must reach that far, and no
+    stride may be negative;
+  - ``"apart"``: True where no two elements of ``access`` may be the same, as in an output: each
+    stride must reach over what the smaller ones span;
   - ``"strided"``: True where the kernel is told the array's strides but no ``access`` is given;
   - ``"align"``: the bytes to which the address must be aligned.
 
   An array without ``access`` or ``strided`` must be C-contiguous: nothing tells the kernel of gaps.
 
-Example, for a query tensor ``[seqlen_q, 8 heads, head size 128]`` in any layout::
+A size is an int, the name of an integer argument, ``"grid.x"``, ``"grid.y"`` or ``"grid.z"`` (the
+workgroups of the launch), or an operation on two sizes: ``("ceil_div", a, b)``, ``("mul", a, b)``.
+
+Example, for a query tensor ``[seqlen_q, heads, head size 128]`` in any layout::
 
     {"seqlen_q": (1, 4096),
-     "Q": {"access": (("seqlen_q", "stride_q_token"), (8, "stride_q_head"), (128, 1)), "align": 16},
+     "Q": {"access": (("seqlen_q", "stride_q_token"), ("grid.y", "stride_q_head"), (128, 1)),
+           "align": 16},
      "mask": {"shape": (64, 128)}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -33,7 +40,12 @@ import numpy as np
 from rocke.runtime.packing import ArgumentError, ArgumentType
 
 Limits = Mapping[str, Any]
-_KEYS = frozenset({"shape", "access", "strided", "align"})
+Size = int | str | tuple[Any, ...]
+Values = Mapping[str, int | float]
+
+OPERATIONS = ("ceil_div", "mul")
+GRID = ("grid.x", "grid.y", "grid.z")
+_KEYS = frozenset({"shape", "access", "apart", "strided", "align"})
 
 
 def check_limits_declaration(types: Mapping[str, ArgumentType], limits: Limits) -> None:
@@ -50,8 +62,9 @@ def check_limits_declaration(types: Mapping[str, ArgumentType], limits: Limits) 
                     f"limits of {name!r}: {limit!r}, expected a mapping with keys of "
                     f"{', '.join(sorted(_KEYS))}"
                 )
-            for reference in _references(limit):
-                if reference not in types or types[reference].pointer:
+            for reference in _references(name, limit):
+                value = reference in types and not types[reference].pointer
+                if not value and reference not in GRID:
                     raise ArgumentError(f"limits of {name!r}: {reference!r} is no value argument")
         elif not (isinstance(limit, tuple) and len(limit) in (2, 3)):
             raise ArgumentError(
@@ -75,12 +88,11 @@ def check_value(name: str, value: int | float, limits: Limits) -> None:
             )
 
 
-def check_array(
-    name: str, array: np.ndarray, limits: Limits, values: Mapping[str, int | float]
-) -> None:
+def check_array(name: str, array: np.ndarray, limits: Limits, values: Values) -> None:
     """Refuse an array whose shape, extent or alignment does not fit; raises :class:`ArgumentError`.
 
-    ``values`` holds the value arguments of the same launch.
+    ``values`` holds the value arguments of the same launch, and its grid by the names of
+    :data:`GRID`.
     """
     limit = limits.get(name, {})
     _check_layout(name, array, exact="shape" in limit, strided=_strided(limit))
@@ -91,7 +103,7 @@ def check_array(
     extent = 1 + sum(
         (n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True)
     )
-    _check_reach(name, extent, f"an array of shape {array.shape}", limit, values)
+    _check_reach(name, extent, f"an array of shape {array.shape}", limit, values, array)
     _check_alignment(name, array.ctypes.data, limit, array.itemsize)
 
 
@@ -101,7 +113,7 @@ def check_buffer(
     nbytes: int,
     itemsize: int,
     limits: Limits,
-    values: Mapping[str, int | float],
+    values: Values,
 ) -> None:
     """Refuse a device buffer that is too small or misaligned; raises :class:`ArgumentError`."""
     limit = limits.get(name, {})
@@ -117,13 +129,40 @@ def check_buffer(
     _check_alignment(name, address, limit, itemsize)
 
 
-def _references(limit: Mapping[str, Any]) -> list[str]:
-    entries = [*limit.get("shape", ()), *(e for pair in limit.get("access", ()) for e in pair)]
-    return [entry for entry in entries if isinstance(entry, str)]
+def _references(name: str, limit: Mapping[str, Any]) -> Iterator[str]:
+    """The names in a limit's sizes; raises :class:`ArgumentError` for what is no size."""
+    left = [*limit.get("shape", ()), *(e for pair in limit.get("access", ()) for e in pair)]
+    while left:
+        size = left.pop()
+        if isinstance(size, str):
+            yield size
+        elif isinstance(size, tuple) and len(size) == 3 and size[0] in OPERATIONS:
+            left += size[1:]
+        elif not isinstance(size, int):
+            raise ArgumentError(
+                f"limits of {name!r}: {size!r}, expected an integer, a name, or "
+                f"({' or '.join(OPERATIONS)}, a, b)"
+            )
 
 
-def _resolve(entry: int | str, values: Mapping[str, int | float]) -> int:
-    return int(values[entry]) if isinstance(entry, str) else entry
+def _resolve(size: Size, values: Values) -> int:
+    if isinstance(size, int):
+        return size
+    if isinstance(size, str):
+        return int(values[size])
+    operation, left, right = size
+    a, b = _resolve(left, values), _resolve(right, values)
+    if operation == "mul":
+        return a * b
+    if b < 1:
+        raise ArgumentError(f"argument {_text(right)!r}: {b}, expected at least 1")
+    return -(-a // b)
+
+
+def _text(size: Size) -> str:
+    if isinstance(size, tuple):
+        return f"{size[0]}({_text(size[1])}, {_text(size[2])})"
+    return str(size)
 
 
 def _strided(limit: Mapping[str, Any]) -> bool:
@@ -144,11 +183,41 @@ def _check_layout(name: str, array: np.ndarray, *, exact: bool, strided: bool) -
             f"argument {name!r}: the array is not C-contiguous (strides {array.strides} bytes for "
             f"shape {array.shape}{why}); use numpy.ascontiguousarray"
         )
-    if any(s < 0 or s % array.itemsize for s in array.strides):
+    steps = [s for n, s in zip(array.shape, array.strides, strict=True) if n > 1]
+    if any(s < 0 or s % array.itemsize for s in steps):
         raise ArgumentError(
             f"argument {name!r}: strides {array.strides} bytes, expected multiples of "
             f"{array.itemsize} that are not negative"
         )
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A pair of ``access``: how many steps of how many elements, and their names."""
+
+    count: int
+    stride: int
+    count_name: str | None
+    stride_name: str | None
+
+    @staticmethod
+    def of(pair: tuple[Size, Size], values: Values) -> _Axis:
+        names = [None if isinstance(size, int) else _text(size) for size in pair]
+        count, stride = (_resolve(size, values) for size in pair)
+        if stride < 0:
+            raise ArgumentError(f"argument {_text(pair[1])!r}: {stride}, expected 0 or more")
+        return _Axis(count, stride, *names)
+
+    @property
+    def reach(self) -> int:
+        """Elements from the first to the last."""
+        return max(self.count - 1, 0) * self.stride
+
+    def terms(self) -> Iterator[str]:
+        if self.count > 1 and self.count_name:
+            yield f"{self.count_name} = {self.count}"
+        if self.count > 1 and self.stride_name:
+            yield f"{self.stride_name} = {self.stride}"
 
 
 def _check_reach(
@@ -156,24 +225,60 @@ def _check_reach(
     elements: int,
     what: str,
     limit: Mapping[str, Any],
-    values: Mapping[str, int | float],
+    values: Values,
+    array: np.ndarray | None = None,
 ) -> None:
+    """Refuse memory of ``elements`` elements that ``access`` goes beyond, or overlaps within."""
     if "access" not in limit:
         return
-    last = 0
-    for count_entry, stride_entry in limit["access"]:
-        count, stride = _resolve(count_entry, values), _resolve(stride_entry, values)
-        if stride < 0:
-            raise ArgumentError(f"argument {stride_entry!r}: {stride}, expected 0 or more")
-        last += max(count - 1, 0) * stride
+    axes = [_Axis.of(pair, values) for pair in limit["access"]]
+    last = sum(axis.reach for axis in axes)
     if last >= elements:
-        terms = ", ".join(
-            f"{c} = {values[c]}" for pair in limit["access"] for c in pair if isinstance(c, str)
-        )
+        terms = ", ".join(term for axis in axes for term in axis.terms())
         raise ArgumentError(
             f"argument {name!r}: {what} reaches element {elements - 1}, but the kernel reads or "
-            f"writes up to element {last}" + (f" (by {terms})" if terms else "")
+            f"writes up to element {last}"
+            + (f" (by {terms})" if terms else "")
+            + f"; expected {_remedy(last - elements + 1, axes, array)}"
         )
+    if limit.get("apart"):
+        _check_apart(name, axes)
+
+
+def _remedy(beyond: int, axes: list[_Axis], array: np.ndarray | None) -> str:
+    """What would have to be otherwise: by the array's own axes, or for ``beyond`` elements less."""
+    wrong = []
+    if array is not None and array.ndim == len(axes):
+        steps = [s // array.itemsize for s in array.strides]
+        for axis, n, step in zip(axes, array.shape, steps, strict=True):
+            if axis.count > n and axis.count_name:
+                wrong.append(f"{axis.count_name} at most {n}")
+            elif axis.count > 1 and axis.stride > step and axis.stride_name:
+                wrong.append(f"{axis.stride_name} = {step}")
+    for axis in reversed(axes):
+        rest = axis.reach - beyond
+        if not wrong and axis.count > 1 and rest >= 0:
+            bounds = (
+                (axis.count_name, rest // max(axis.stride, 1) + 1),
+                (
+                    axis.stride_name,
+                    rest // (axis.count - 1),
+                ),
+            )
+            wrong = [" or ".join(f"{n} at most {most}" for n, most in bounds if n)]
+    return " and ".join(filter(None, wrong)) or "a larger one"
+
+
+def _check_apart(name: str, axes: list[_Axis]) -> None:
+    span = 1
+    for axis in sorted((a for a in axes if a.count > 1), key=lambda a: (a.stride, a.count)):
+        if axis.stride < span:
+            where = axis.stride_name or name
+            raise ArgumentError(
+                f"argument {where!r}: {axis.stride}, expected at least {span}: {name} is written "
+                f"for {' and '.join(axis.terms())}, each apart from the others"
+            )
+        span += axis.reach
 
 
 def _check_alignment(name: str, address: int, limit: Mapping[str, Any], natural: int) -> None:

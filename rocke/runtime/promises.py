@@ -7,6 +7,7 @@ some GPU, some day: they are refused on every device.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -44,42 +45,53 @@ def check_block(info: KernelInfo, block: tuple[int, int, int]) -> None:
         )
 
 
-def check_alignments(info: KernelInfo, addresses: Mapping[str, int], what: str) -> None:
-    """Refuse addresses that are not aligned as the kernel was promised.
-
-    ``addresses`` are by name, ``what`` says whose they are. Raises :class:`ArgumentError`.
+@dataclass(frozen=True)
+class Promises:
+    """What a kernel was promised of its pointers: ``alignments`` in bytes, by name, and which are
+    ``exclusive`` (``noalias``, which readonly and writeonly imply).
     """
-    for argument in info.explicit_arguments:
-        align = promised_alignment(argument)
-        address = addresses.get(argument.name, 0)
-        if address % align:
-            raise ArgumentError(
-                f"argument {argument.name!r}: {what} {address:#x} is not a multiple of {align} "
-                "bytes, which the kernel was promised (align)"
-            )
 
+    kernel: str
+    alignments: Mapping[str, int]
+    exclusive: frozenset[str]
 
-def check_aliases(
-    info: KernelInfo,
-    outputs: Collection[str],
-    pointers: Mapping[str, np.ndarray | Buffer],
-) -> None:
-    """Refuse memory that is written through one pointer and reached through another as well.
+    @staticmethod
+    def of(info: KernelInfo) -> Promises:
+        """The promises that a code object's metadata states."""
+        arguments = info.explicit_arguments
+        aligned = {a.name: align for a in arguments if (align := promised_alignment(a)) > 1}
+        return Promises(info.name, aligned, frozenset(a.name for a in arguments if a.restrict))
 
-    Only where the kernel was promised that this does not happen (``noalias``, which readonly and
-    writeonly imply); two pointers that are only read may share memory. Raises
-    :class:`ArgumentError`.
-    """
-    exclusive = {a.name for a in info.explicit_arguments if a.restrict}
-    for (first, a), (second, b) in combinations(pointers.items(), 2):
-        promised = first in exclusive or second in exclusive
-        written = first in outputs or second in outputs
-        if promised and written and _overlap(a, b):
-            raise ArgumentError(
-                f"arguments {first!r} and {second!r}: they share memory and one of them is "
-                f"written, but kernel {info.name} was promised that they do not (noalias); use a "
-                "copy"
-            )
+    def check_alignments(self, addresses: Mapping[str, int], what: str) -> None:
+        """Refuse addresses that are not aligned as the kernel was promised.
+
+        ``addresses`` are by name, ``what`` says whose they are. Raises :class:`ArgumentError`.
+        """
+        for name, align in self.alignments.items():
+            address = addresses.get(name, 0)
+            if address % align:
+                raise ArgumentError(
+                    f"argument {name!r}: {what} {address:#x} is not a multiple of {align} bytes, "
+                    "which the kernel was promised (align)"
+                )
+
+    def check_aliases(
+        self, outputs: Collection[str], pointers: Mapping[str, np.ndarray | Buffer]
+    ) -> None:
+        """Refuse memory that is written through one pointer and reached through another as well.
+
+        Only where the kernel was promised that this does not happen; two pointers that are only
+        read may share memory. Raises :class:`ArgumentError`.
+        """
+        for (first, a), (second, b) in combinations(pointers.items(), 2):
+            promised = first in self.exclusive or second in self.exclusive
+            written = first in outputs or second in outputs
+            if promised and written and _overlap(a, b):
+                raise ArgumentError(
+                    f"arguments {first!r} and {second!r}: they share memory and one of them is "
+                    f"written, but kernel {self.kernel} was promised that they do not (noalias); "
+                    "use a copy"
+                )
 
 
 def _overlap(a: np.ndarray | Buffer, b: np.ndarray | Buffer) -> bool:

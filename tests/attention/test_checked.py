@@ -37,6 +37,8 @@ def call(indices, counts, **options):
         ([[0, 1], [3, 3]], [2, 2], r"indices\[0, 0, 1, 1\]: 3, expected each key block once a row"),
         ([[0, 1], [3, 2]], [2, 3], r"counts\[0, 0, 1\]: 3, expected 0 to the width, 2"),
         ([[0, 1], [3, 2]], [-1, 2], r"counts\[0, 0, 0\]: -1, expected 0 to the width, 2"),
+        ([[0, 2**40], [3, 2]], [2, 2], r"indices\[0, 0, 0, 1\]: 1099511627776, expected a key"),
+        ([[0, 1], [3, 2]], [2**40, 2], r"counts\[0, 0, 0\]: 1099511627776, expected 0 to"),
     ],
 )
 def test_lists_that_do_not_mean_what_they_say(indices, counts, message):
@@ -52,11 +54,15 @@ def test_lists_that_do_not_mean_what_they_say(indices, counts, message):
             r"variable_block_sizes\[1\]: 65, expected 0 to 64",
         ),
         (
+            {"variable_block_sizes": np.array([64, 2**40, 1, 0])},
+            r"variable_block_sizes\[1\]: 1099511627776, expected 0 to 64",
+        ),
+        (
             {"variable_block_sizes": np.array([64, 5, -1, 0])},
             r"variable_block_sizes\[2\]: -1, expected 0 to 64",
         ),
-        ({"row_order": np.array([0, 2])}, r"row_order\[0, 0, 1\]: 2, expected 0 to 1"),
-        ({"row_order": np.array([1, 1])}, r"row_order\[0, 0, 1\]: 1, expected each query block"),
+        ({"row_order": np.array([0, 2])}, r"row_order\[1\]: 2, expected 0 to 1"),
+        ({"row_order": np.array([1, 1])}, r"row_order\[1\]: 1, expected each query block"),
     ],
 )
 def test_sizes_and_orders_that_do_not_mean_what_they_say(options, message):

@@ -98,6 +98,11 @@ def test_means_of_real_tokens():
     np.testing.assert_allclose(found[:, :, 1], expected, atol=1e-6)
 
 
+BITMAP = BitmapPattern(np.ones((1, 3), bool))
+LISTED = ListPattern(np.zeros((1, 3), int), np.zeros(1, int))
+HALF = np.ones((1, 1, 4, 32), np.float16)
+
+
 def test_nothing_to_convert():
     none = ListPattern(np.zeros((2, 0), np.int32), np.zeros(2, np.int32))
     assert (list_to_bitmap(none, 4, device=ON).bitmap == 0).all()
@@ -106,6 +111,16 @@ def test_nothing_to_convert():
     empty = np.zeros((0, 4), bool)
     assert bitmap_to_list(BitmapPattern(empty), device=ON).indices.shape == (1, 1, 0, 4)
     assert longest_first(BitmapPattern(empty), device=ON).shape == (1, 1, 0)
+    no_keys = BitmapPattern(np.zeros((3, 0), bool))
+    listed = bitmap_to_list(no_keys, device=ON)
+    assert (listed.indices.shape, listed.counts.tolist()) == ((1, 1, 3, 0), [[[0, 0, 0]]])
+    assert longest_first(no_keys, device=ON).tolist() == [[[0, 1, 2]]]
+    assert bitmap_to_list(BitmapPattern(np.zeros((0, 1, 2, 3), bool)), device=ON).width == 3
+    given = tensors(seqlen_k=0)
+    for pattern in (BitmapPattern(np.zeros((2, 0), bool)), none):
+        o, lse = run(given, pattern, "gfx950", row_order="longest_first", need_lse=True)
+        assert (o == 0).all()
+        assert (lse == np.finfo(np.float32).min).all()
 
 
 @pytest.mark.parametrize(
@@ -121,8 +136,27 @@ def test_nothing_to_convert():
         (lambda: select_blocks(np.ones((2, 3), np.float32), 0, device=ON), "k: 0, expected"),
         (
             lambda: select_blocks(np.ones((1, 2049), np.float32), 1, device=ON),
-            "top_k: max_blocks is 4096, expected 64 to 2048",
+            "scores: 2049 key blocks, expected at most 2048",
         ),
+        (
+            lambda: list_to_bitmap(LISTED, 2**40, device=ON),
+            "num_k_blocks: 1099511627776, expected at most 2147483584",
+        ),
+        (lambda: bitmap_to_list(LISTED, device=ON), "pattern: ListPattern, expected a Bitmap"),
+        (lambda: list_to_bitmap(BITMAP, 3, device=ON), "pattern: BitmapPattern, expected a List"),
+        (lambda: invert_list(BITMAP, 3, device=ON), "pattern: BitmapPattern, expected a ListPat"),
+        (lambda: list_to_deltas(BITMAP, device=ON), "pattern: BitmapPattern, expected a ListPat"),
+        (lambda: longest_first(np.ones(3), device=ON), "pattern: ndarray, expected a ListPattern"),
+        (lambda: longest_first(LISTED, device=ON, library=3), "library: 3, expected an open one"),
+        (
+            lambda: block_means(HALF, 64, device=ON, sizes=[1]),
+            r"sizes: list, expected integers of shape \(1,\)",
+        ),
+        (
+            lambda: block_means(HALF[:, :, ::-1], 64, device=ON),
+            "x: token stride -64 bytes, expected a multiple of 4",
+        ),
+        (lambda: block_means(np.ma.array(HALF), 64, device=ON), "x: a masked array"),
         (lambda: block_means(np.ones((1, 1, 4, 32)), 4, device=ON), "x: float64 of shape"),
         (
             lambda: block_means(np.ones((1, 1, 4, 24), np.float16), 4, device=ON),

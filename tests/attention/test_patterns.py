@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rocke.attention import BitmapPattern, ListPattern
+from tests.attention.runs import as_list, attended, run, tensors
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8])
@@ -57,3 +58,70 @@ def test_other_layouts_are_copied():
 def test_a_shared_axis_keeps_its_stride_of_zero():
     shared = np.broadcast_to(np.ones((1, 2, 4), np.int8), (6, 2, 4))
     assert BitmapPattern(shared).bitmap.strides[1] == 0
+
+
+def fortran(array):
+    """The same values, the first axis contiguous."""
+    return np.asfortranarray(array)
+
+
+def backwards(array):
+    """The same values, every stride negative."""
+    flip = (slice(None, None, -1),) * array.ndim
+    return np.ascontiguousarray(array[flip])[flip]
+
+
+def spaced(array):
+    """The same values, every second element of a longer axis."""
+    return np.repeat(array, 2, -1)[..., ::2]
+
+
+LAYOUTS = [fortran, backwards, spaced]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint64, np.int16])
+def test_metadata_in_any_layout_gives_the_same_bits(layout, dtype):
+    given = tensors(1, batch=2, seqlen_q=192)
+    blocks = attended(1, 2, 2, 3, 4)
+    listed = as_list(blocks, width=4)
+    indices = np.maximum(listed.indices, 0)
+    sizes, order = np.array([64, 3, 0, 60]), np.array([2, 0, 1])
+    options = {"variable_block_sizes": sizes, "row_order": order}
+    plain, _ = run(given, ListPattern(indices, listed.counts), "gfx950", **options)
+    laid = [layout(a.astype(dtype)) for a in (indices, listed.counts, sizes, order)]
+    options = {"variable_block_sizes": laid[2], "row_order": laid[3]}
+    found, _ = run(given, ListPattern(*laid[:2]), "gfx950", **options)
+    np.testing.assert_array_equal(found, plain)
+    bitmap = layout(blocks.astype(dtype))
+    found, _ = run(given, BitmapPattern(bitmap), "gfx950", **options)
+    expected, _ = run(given, BitmapPattern(blocks), "gfx950", **options)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("form", ["list", "bitmap"])
+def test_strides_of_axes_of_one_do_not_matter(form):
+    given = tensors(2, heads=1, seqlen_q=50, seqlen_k=60)
+    pattern = {"list": ListPattern, "bitmap": BitmapPattern}[form]
+    arrays = [np.zeros((1, 1, 1, 1), np.int32), np.ones((1, 1, 1), np.int32)]
+    if form == "bitmap":
+        arrays = [np.ones((1, 1, 1, 1), np.int8)]
+    one = np.ones(1, np.int32)
+    options = {"variable_block_sizes": 60 * one, "row_order": 0 * one}
+    plain, _ = run(given, pattern(*arrays), "gfx950", **options)
+    flipped = [a[(slice(None, None, -1),) * a.ndim] for a in arrays]
+    options = {name: array[::-1] for name, array in options.items()}
+    turned = {name: array[::-1, ::-1] for name, array in given.items()}
+    found, _ = run(turned, pattern(*flipped), "gfx950", **options)
+    np.testing.assert_array_equal(found, plain)
+
+
+def test_numpy_integers_and_flags_are_taken():
+    given, blocks = tensors(3), attended(3, 2, 4)
+    pattern = BitmapPattern(blocks, np.int64(64), np.uint8(64))
+    assert (type(pattern.block_q), type(pattern.block_k)) == (int, int)
+    options = {"causal": np.True_, "need_lse": np.True_, "checked": np.False_}
+    o, lse = run(given, pattern, "gfx950", **options)
+    plain, _ = run(given, BitmapPattern(blocks), "gfx950", causal=True, need_lse=True)
+    np.testing.assert_array_equal(o, plain)
+    assert lse is not None

@@ -4,12 +4,24 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from rocke.attention import BitmapPattern, ListPattern, block_sparse_attention
+from rocke.attention import (
+    BitmapPattern,
+    BlockSparseSettings,
+    ListPattern,
+    block_sparse_attention,
+)
 from rocke.attention.devices import device_of
 from rocke.runtime import ArgumentError, DeviceError
 from tests.attention.runs import device, tensors
 
 BITMAP = np.ones((2, 4), bool)
+
+
+class Everything:
+    """A library that is never asked."""
+
+    def select(self, problem, arch):
+        raise AssertionError("asked")
 
 
 def call(**changes):
@@ -48,7 +60,7 @@ SHAPE = (1, 2, 256, 64)
         ),
         (
             {n: np.zeros((1, 0, 256, 64), np.float16) for n in "kv"},
-            "q: 2 heads, expected a multiple of the 0 heads of k and v",
+            "k: 0 heads, expected at least 1",
         ),
         ({"layout": "sbhd"}, "layout: 'sbhd', expected 'bhsd' or 'bshd'"),
         (
@@ -88,12 +100,15 @@ SHAPE = (1, 2, 256, 64)
             "block_k is 24, expected 16 to 256 and a multiple of 16",
         ),
         (
-            {"pattern": BitmapPattern(BITMAP, 64.0)},
-            "pattern: block_q is 64.0, expected an integer of at least 1",
+            {"pattern": BitmapPattern(BITMAP, 24)},
+            "pattern: block_q is 24, expected 16 to 256 and a multiple of 16",
         ),
         ({"softmax_scale": -1}, "softmax_scale: -1, expected a finite number that is not negative"),
         ({"softmax_scale": float("nan")}, "softmax_scale: nan, expected a finite number"),
         ({"softmax_scale": "1"}, "softmax_scale: '1', expected a finite number"),
+        ({"softmax_scale": True}, "softmax_scale: True, expected a finite number"),
+        ({"softmax_scale": 3e38}, r"softmax_scale: 3e\+38, .* at most 1e\+19"),
+        ({"softmax_scale": 10**400}, "softmax_scale: 1000*, expected a finite .* at most"),
         ({"window": 3}, r"window: 3, expected \(left, right\)"),
         ({"window": (-2, 0)}, "window: left is -2, expected None or -1 .no bound., or 0 and up"),
         ({"window": (0, 1.5)}, "window: right is 1.5, expected None or -1"),
@@ -110,7 +125,25 @@ SHAPE = (1, 2, 256, 64)
             {"row_order": np.zeros((3, 2), int)},
             r"row_order: shape \(1, 3, 2\), axis 1 is 3, expected 1 .shared. or 2",
         ),
-        ({"need_lse": 1}, "need_lse is 1, expected True or False"),
+        ({"need_lse": 1}, "need_lse: 1, expected True or False"),
+        ({"checked": "no"}, "checked: 'no', expected True or False"),
+        ({"settings": "fast"}, "settings: 'fast', expected BlockSparseSettings or None"),
+        (
+            {"settings": BlockSparseSettings(32, 2, 1, "64", 1)},
+            r"settings\.tile_k: '64', expected an integer",
+        ),
+        ({"library": "mine"}, "library: 'mine', expected an open one"),
+        ({"library": Everything(), "settings": BlockSparseSettings(32, 2, 1, 64, 2)}, "settings:"),
+        ({"q": np.ma.array(np.zeros(SHAPE, np.float16), mask=True)}, "q: a masked array"),
+        ({"variable_block_sizes": np.ma.array(np.ones(4, int))}, "variable_block_sizes: a masked"),
+        ({"row_order": np.ma.array(np.zeros(2, int))}, "row_order: a masked array"),
+        (
+            {
+                "pattern": ListPattern(np.ones((2, 2, 4), int), np.ones((3, 2), int)),
+                "checked": True,
+            },
+            r"counts: shape \(1, 3, 2\), axis 1 is 3",
+        ),
         ({"device": 3}, "device: 3, expected a device or a name"),
     ],
 )
@@ -129,6 +162,12 @@ def test_head_sizes_that_no_kernel_has(size):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (
+            lambda: BitmapPattern(BITMAP, 64.0),
+            "block_q: 64.0, expected an integer of at least 1",
+        ),
+        (lambda: BitmapPattern(np.ma.array(BITMAP)), "bitmap: a masked array"),
+        (lambda: ListPattern(BITMAP + 0, np.ma.array([1, 2])), "counts: a masked array"),
         (lambda: BitmapPattern([[1]]), "bitmap: list, expected a numpy array"),
         (lambda: BitmapPattern(np.ones((2, 4))), "bitmap: dtype float64, expected an integer type"),
         (lambda: BitmapPattern(np.ones(4, bool)), r"bitmap: shape \(4,\), expected .batch, heads"),
@@ -175,8 +214,6 @@ def test_an_unknown_device_is_refused():
 
 
 def test_settings_that_do_not_fit_the_target_are_refused():
-    from rocke.kernels.common.block_sparse_attention import BlockSparseSettings
-
     with pytest.raises(ArgumentError, match=r"settings\.buffers is 1, expected 2"):
         call(settings=BlockSparseSettings(32, 2, 1, 64, 1))
 

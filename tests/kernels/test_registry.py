@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rocke.kernels.registry import FAMILIES, REQUIRED, SEED_FAMILIES, SpecError, family
-from rocke.runtime.limits import check_array, check_limits_declaration, check_value
+from rocke.runtime.limits import GRID, check_array, check_limits_declaration, check_value
 from rocke.runtime.packing import ArgumentError, parse_signature
 
 
@@ -163,6 +163,7 @@ def test_limits_fit_the_problems_where_sizes_are_arguments(family):
     given = family.make_problem(spec, np.random.default_rng(0)).arguments
     assert list(given) == list(types)
     values = {n: v for n, v in given.items() if not types[n].pointer}
+    values |= zip(GRID, family.grid_of(spec, "gfx950", given), strict=True)
     for name, value in given.items():
         if types[name].pointer:
             check_array(name, value, limits, values)

@@ -138,6 +138,72 @@ def test_wrong_arguments_are_refused_by_name(changes, message):
     assert not device.launches
 
 
+GRIDDED = {
+    "rows": (1, 64),
+    "x": {"access": (("grid.y", "stride_x_token"), (("mul", "rows", 2), 1))},
+    "y": {"access": ((("ceil_div", "grid.y", "rows"), "stride_x_token"), (WIDTH, 1))},
+}
+
+
+@pytest.mark.parametrize(
+    ("grid", "changes", "message"),
+    [
+        (
+            (1, 5, 1),
+            {},
+            "argument 'x': an array of shape .4, 8. reaches element 31, but the kernel reads or "
+            "writes up to element 39 .by grid.y = 5, stride_x_token = 8, mul.rows, 2. = 8.; "
+            "expected grid.y at most 4$",
+        ),
+        ((1, 4, 1), {"rows": 5}, "'x': .*; expected mul.rows, 2. at most 8$"),
+        ((1, 1, 1), {"rows": 64}, "'x': .*; expected mul.rows, 2. at most 8$"),
+        ((1, 5, 1), {"rows": 1, "x": "long"}, "'y': .*ceil_div.grid.y, rows. = 5.* at most 4$"),
+    ],
+)
+def test_arrays_reach_as_far_as_the_grid_and_the_arguments_say(grid, changes, message):
+    device = FakeDevice()
+    if "x" in changes:
+        changes = {**changes, "x": np.zeros((9, WIDTH), np.float16)}
+    launch = launcher(device, GRIDDED)
+    launch.with_grid((1, 4, 1))(**arguments())
+    with pytest.raises(ArgumentError, match=message):
+        launch.with_grid(grid)(**arguments(**changes))
+    assert len(device.launches) == 1
+
+
+def test_a_buffer_reaches_as_far_as_the_grid_says():
+    device = FakeDevice()
+    launch = launcher(device, GRIDDED).with_grid((1, 5, 1))
+    message = "'x': a buffer of 32 .*; expected grid.y at most 4 or stride_x_token at most 6$"
+    with pytest.raises(ArgumentError, match=message):
+        launch(**arguments(x=device.allocate(64)))
+
+
+def test_a_division_by_an_argument_of_0_is_refused():
+    limits = {"x": {"access": ((("ceil_div", 4, "rows"), WIDTH), (WIDTH, 1))}}
+    with pytest.raises(ArgumentError, match="argument 'rows': 0, expected at least 1"):
+        launcher(FakeDevice(), limits)(**arguments(rows=0))
+
+
+@pytest.mark.parametrize(("stride", "least"), [(0, 1), (7, 8)])
+def test_what_is_written_must_be_apart(stride, least):
+    limits = {"y": {"access": (("rows", "stride_x_token"), (WIDTH, 1)), "apart": True}}
+    launch = launcher(FakeDevice(), limits)
+    launch(**arguments())
+    launch(**arguments(rows=1, stride_x_token=stride))
+    message = f"argument 'stride_x_token': {stride}, expected at least {least}: y is written for"
+    with pytest.raises(ArgumentError, match=message):
+        launch(**arguments(stride_x_token=stride))
+
+
+def test_the_stride_of_an_axis_of_one_does_not_matter():
+    device = FakeDevice(scale_rows)
+    values = arguments(rows=1)
+    values |= {"x": values["x"][:1][::-1], "y": values["y"][:1][::-1]}
+    launcher(device)(**values)
+    assert (values["y"] == values["x"] * np.float16(0.5)).all()
+
+
 def test_missing_arguments_are_named():
     values = arguments()
     del values["scale"], values["x"]
@@ -178,6 +244,9 @@ def test_outputs_may_be_named_instead_of_read_from_the_object():
         ({"x": (1, 2)}, "limits of 'x': .*expected a mapping"),
         ({"x": {"shapes": (1,)}}, "limits of 'x': .*expected a mapping with keys"),
         ({"x": {"shape": ("columns",)}}, "limits of 'x': 'columns' is no value argument"),
+        ({"x": {"shape": (("mul", 2, "grid"),)}}, "limits of 'x': 'grid' is no value argument"),
+        ({"x": {"shape": (("sub", 2, 1),)}}, "limits of 'x': .'sub', 2, 1., expected an integer"),
+        ({"x": {"shape": (1.5,)}}, "limits of 'x': 1.5, expected an integer, a name"),
     ],
 )
 def test_limits_that_belong_to_no_argument_are_refused(limits, message):
@@ -294,6 +363,51 @@ def test_each_launch_may_have_a_grid_of_its_own():
     assert launch.grid is None
     with pytest.raises(ArgumentError, match="grid: "):
         launch.with_grid((0, 1, 1))
+
+
+class Rules:
+    """A family whose grid is the rows of x."""
+
+    signature = staticmethod(lambda spec: SIGNATURE)
+    limits = staticmethod(lambda spec: {"rows": (1, 64)})
+
+    def block_of(self, spec, arch):
+        return (64, 1, 1)
+
+    def name_of(self, spec, arch):
+        return "scale_rows"
+
+    def grid_of(self, spec, arch, arguments):
+        if not isinstance(arguments.get("x"), np.ndarray):
+            raise ValueError("the grid follows from the array x")
+        return (arguments["x"].shape[0], spec, 1)
+
+
+def test_a_family_s_rule_gives_each_launch_its_grid():
+    device = FakeDevice()
+    launch = Launcher.of_family(device, code_object(), Rules(), 3)
+    assert "grid=by its arguments" in repr(launch)
+    for rows in (4, 2):
+        launch(**arguments(x=np.zeros((rows, WIDTH), np.float16)))
+    assert [grid for grid, _, _ in device.launches] == [(4, 3, 1), (2, 3, 1)]
+    with pytest.raises(ArgumentError, match=r"scale_rows: the grid follows from .*; or use with_"):
+        launch(**arguments(x=device.allocate(64)))
+    launch.with_grid((4, 3, 1))(**arguments(x=device.allocate(64)))
+
+
+def test_a_grid_that_is_not_the_rule_s_is_refused():
+    device = FakeDevice()
+    launch = Launcher.of_family(device, code_object(), Rules(), 3, arguments())
+    assert launch.grid == (4, 3, 1)
+    launch(**arguments())
+    message = r"scale_rows: the grid is \(4, 3, 1\), expected \(2, 3, 1\)"
+    with pytest.raises(ArgumentError, match=message):
+        launch(**arguments(x=np.zeros((2, WIDTH), np.float16)))
+    with pytest.raises(ArgumentError, match=r"the grid is \(5, 3, 1\), expected \(4, 3, 1\)"):
+        launch.with_grid((5, 3, 1))(**arguments())
+    with pytest.raises(ArgumentError, match="the grid follows from the array x"):
+        Launcher.of_family(device, code_object(), Rules(), 3, {})
+    assert len(device.launches) == 1
 
 
 def test_without_limits_an_array_must_be_contiguous():

@@ -1,0 +1,54 @@
+"""Weights far below a row's maximum count, and scores of great magnitude stay in range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rocke.arch import TARGETS
+from rocke.attention import BitmapPattern, block_sparse_attention
+from rocke.library.references import relative_error
+
+KEYS, BLOCK, HEAD_SIZE = 4096, 64, 64
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("need_lse", [False, True])
+@pytest.mark.parametrize("depth", [12, 15, 20])
+def test_many_small_weights_beside_one_great_weight(arch: str, need_lse: bool, depth: int) -> None:
+    """A key of weight 1 and thousands of weight ``2**-depth``, subnormal in f16 as such.
+
+    V is 1 for the small ones alone, so the output is their share.
+    """
+    q, k, v = (np.zeros((1, 1, n, HEAD_SIZE), np.float16) for n in (BLOCK, KEYS, KEYS))
+    q[..., 0], k[0, 0, 0, 0], v[0, 0, 1:] = 1, depth, 1
+    found = block_sparse_attention(
+        q,
+        k,
+        v,
+        BitmapPattern(np.ones((1, KEYS // BLOCK), bool)),
+        softmax_scale=float(np.log(2)),
+        need_lse=need_lse,
+        device=f"emulated:{arch}",
+    )
+    small = (KEYS - 1) * 2.0**-depth
+    out = found[0] if need_lse else found
+    assert relative_error(out, np.full(out.shape, small / (1 + small))) < 1e-3
+    if need_lse:
+        assert relative_error(found[1], np.full(found[1].shape, depth + np.log2(1 + small))) < 1e-5
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("magnitude", [1e4, 1e6, 5e6])
+def test_scores_of_great_magnitude(arch: str, magnitude: float) -> None:
+    """All keys but one block score ``magnitude`` in log2 units, that block its negative."""
+    keys = 4 * BLOCK
+    q, k = (np.zeros((1, 1, n, HEAD_SIZE), np.float16) for n in (BLOCK, keys))
+    v = np.random.default_rng(5).standard_normal((1, 1, keys, HEAD_SIZE)).astype(np.float16)
+    q[..., 0], k[..., 0] = 64, 64
+    k[:, :, :BLOCK, 0] = -64
+    scale = magnitude / 64**2 * float(np.log(2))
+    pattern = BitmapPattern(np.ones((1, 4), bool))
+    out = block_sparse_attention(q, k, v, pattern, softmax_scale=scale, device=f"emulated:{arch}")
+    mean = v[0, 0, BLOCK:].astype(np.float64).mean(axis=0)
+    assert relative_error(out, np.broadcast_to(mean, out.shape)) < 1e-3
