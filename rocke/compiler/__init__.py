@@ -55,13 +55,4 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        module = import_module(f"{__name__}.{_HOME[name]}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("mlir", "llvmlite", "ziglang"):
-            raise
-        raise ModuleNotFoundError(
-            f"compiling needs {error.name}, which is not installed: pip install 'rocke[compiler]'",
-            name=error.name,
-        ) from None
-    return getattr(module, name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

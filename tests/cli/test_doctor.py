@@ -138,3 +138,8 @@ def test_the_disassembler_s_library_is_not_in_the_process_s_own_namespace():
 def test_the_command_survives_a_folder_with_a_space(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/my venv/bin/python")
     assert install_command("all") == "'/my venv/bin/python' -m pip install 'rocke[all]'"
+
+
+def test_a_long_name_stands_apart_from_its_detail(capsys):
+    doctor_command._show([Finding("a name of 20 letters", True, False, "detail")], True)
+    assert "a name of 20 letters detail\n" in capsys.readouterr().out

@@ -148,6 +148,19 @@ def test_the_guides_wheel_is_selected_and_launched_without_a_compiler(rocke_whee
     assert "pip install 'rocke[compiler]'" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
+    for program, extra in (
+        ("from rocke.emulator import EmulatedDevice", "emulator"),
+        ("import rocke; rocke.open_device('emulated')", "emulator"),
+        ("from rocke.core.ir import IRBuilder", "compiler"),
+        ("from rocke.kernels.registry import FAMILIES", "compiler"),
+        ("from rocke.library import build_library", "compiler"),
+    ):
+        missing = clean.run("-c", program, cwd=tmp_path)
+        assert missing.returncode == 1
+        last = missing.stderr.splitlines()[-1]
+        assert "which is not installed" in last, last
+        assert f"pip install 'rocke[{extra}]'" in last, last
+
     clean.link(requirements("rocke", "emulator"))
     launched = clean.run("use.py", "my-kernels", "emulated", cwd=tmp_path)
     assert launched.returncode == 0, launched.stderr
