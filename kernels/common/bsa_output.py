@@ -56,7 +56,7 @@ def merge_groups(b: IRBuilder, shape: Shape, place: Place, array: Value, state: 
         b.smem_load_vN(shared, b.add(quad, i * QUAD * WAVE_SIZE), n=QUAD, align=16)
         for i in range(registers // QUAD)
     ]
-    # Offsets are -scale * reference: the greater reference has the smaller offset.
+    # Offsets are lift - scale * reference: the greater reference has the smaller offset.
     common = b.fmin(state.offset, offset)
     mine, theirs = (b.exp2_fast(b.fsub(common, o)) for o in (state.offset, offset))
     sums = b.fma(state.total, mine, b.fmul(total, theirs))

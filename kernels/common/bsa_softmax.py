@@ -1,8 +1,8 @@
 """Online softmax, base 2, that rescales only when it must.
 
 A lane holds scores of one query row. The row's reference ``m`` need not be its maximum: weights
-``2**(scale (s - m))`` are exact in range as long as no score exceeds ``m`` by more than
-:data:`SLACK` in log2. So the common path only checks that no row of the wave has outgrown its
+``2**(scale (s - m) + lift)`` stay in range as long as no score exceeds ``m`` by more than
+:attr:`Reach.slack` in log2. So the common path only checks that no row of the wave has outgrown its
 ``m``, in-lane and without an exchange between lanes; when one has, the whole wave takes the new
 maxima and rescales. Row sums stay partial, a share in each lane group, until the end.
 
@@ -24,16 +24,38 @@ LOWEST = -3.4028234663852886e38
 LEAST_SCALE = 1e-30
 """A scale below it counts as it: then a score of -inf weighs nothing even where the scale is 0, and
 finite scores still weigh the same."""
-SLACK = 8.0
-"""How far, in log2, scores may exceed the reference: weights up to 256, exact enough in f16."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The range of the weights: ``2**lift`` at the reference, at most ``2**(lift + slack)``.
+
+    The matrix unit takes them as elements. bf16 reaches as far as f32. f16 ends below 2**16, so the
+    weights use the range up to 2**15: a lift keeps small ones, of keys far below the maximum,
+    from being subnormal, with few bits, or nothing at all where the matrix unit flushes them; there
+    more of the range goes to the lift, for somewhat more rescales. Every sum of a row has the same
+    lift, so O and LSE are free of it.
+    """
+
+    slack: float
+    lift: float
+
+    @staticmethod
+    def of(shape: Shape) -> Reach:
+        """The reach that suits the element type and the target."""
+        if shape.elem != F16:
+            return Reach(slack=8.0, lift=0.0)
+        slack = 4.0 if shape.facts.matrix_flushes_subnormals else 8.0
+        return Reach(slack, lift=15.0 - slack)
 
 
 @dataclass(frozen=True)
 class State:
     """What the loop over key tiles carries (f32): of the lane's row, and its output.
 
-    ``reference`` is m, unscaled; ``offset`` is ``-scale m``; ``limit`` the score from which on the
-    row must be rescaled; ``total`` the lane's share of the row sum; ``output`` the O^T registers.
+    ``reference`` is m, unscaled; ``offset`` is ``lift - scale m``; ``limit`` the score above which
+    the row must be rescaled; ``total`` the lane's share of the row sum; ``output`` the O^T
+    registers.
     """
 
     reference: Value
@@ -59,7 +81,8 @@ class Softmax:
     def __init__(self, b: IRBuilder, shape: Shape, scale: Value) -> None:
         self.b, self.shape = b, shape
         self.scale = b.fmax(scale, LEAST_SCALE)
-        self.slack = b.fmul(b.rcp_fast(self.scale), SLACK)
+        self.reach = Reach.of(shape)
+        self.slack = b.fmul(b.rcp_fast(self.scale), self.reach.slack)
 
     def start(self) -> State:
         """The state before any key."""
@@ -101,9 +124,9 @@ class Softmax:
         )
 
     def _offset(self, reference: Value) -> Value:
-        """``-scale reference``; finite before any key, so that a score of -inf stays -inf."""
+        """``lift - scale reference``; finite before any key, so that a score of -inf stays -inf."""
         b = self.b
-        return b.fmin(b.fneg(b.fmul(reference, self.scale)), -LOWEST)
+        return b.fmin(b.fsub(self.reach.lift, b.fmul(reference, self.scale)), -LOWEST)
 
     def weigh(self, state: State, scores: Sequence[Value]) -> tuple[State, Value]:
         """The weights of a chunk of scores as an operand, and the state with them summed.

@@ -7,7 +7,7 @@ import pytest
 
 from rocke.arch import TARGETS
 from rocke.attention import BitmapPattern, block_sparse_attention
-from rocke.library.references import relative_error
+from rocke.library.verifying import relative_error
 
 KEYS, BLOCK, HEAD_SIZE = 4096, 64, 64
 
