@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from math import e, log2, sqrt
 from typing import Any
@@ -233,7 +234,13 @@ def _grid(
     spec: BlockSparseAttentionSpec, arch: str, arguments: Mapping[str, Any]
 ) -> tuple[int, int, int]:
     batch, heads = _batch_and_heads(arguments)
-    rows = int(arguments["seqlen_q"])
+    return _grid_of_sizes(spec, arch, batch, heads, int(arguments["seqlen_q"]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _grid_of_sizes(
+    spec: BlockSparseAttentionSpec, arch: str, batch: int, heads: int, rows: int
+) -> tuple[int, int, int]:
     return kernels.block_sparse_attention_grid(spec, arch, batch=batch, heads=heads, seqlen_q=rows)
 
 

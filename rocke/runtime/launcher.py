@@ -18,6 +18,7 @@ from rocke.runtime.fault_arguments import named_fault
 from rocke.runtime.limits import (
     GRID,
     Limits,
+    address_of,
     check_array,
     check_buffer,
     check_limits_declaration,
@@ -26,11 +27,11 @@ from rocke.runtime.limits import (
 from rocke.runtime.packing import (
     ArgumentError,
     ArgumentType,
+    Packing,
     SignatureItem,
     check_signature,
     encode,
     object_signature,
-    pack,
     parse_signature,
 )
 from rocke.runtime.promises import Promises, check_block
@@ -117,6 +118,7 @@ class Launcher:
         self.block = _dimensions("block", block)
         check_block(self.info, self.block)
         self.promises = Promises.of(self.info)
+        self.packing = Packing.of(self.types, self.info)
         self.outputs = self._written(outputs)
         self.kernel = device.load(code_object, kernel)
 
@@ -189,12 +191,16 @@ class Launcher:
         A :class:`KernelFault` names the argument nearest to its address.
         """
         self._check_names(arguments)
-        values = self._values(arguments)
+        encoded = self._values(arguments)
         arrays, addresses = self._pointers(arguments)
         grid = self._launch_grid(arguments)
-        self._check_pointers(arguments, {**values, **dict(zip(GRID, grid, strict=True))})
+        hosts = {name: address_of(array) for name, array in arrays.items()}
+        sizes = {**arguments, **dict(zip(GRID, grid, strict=True))}
+        for name, array in arrays.items():
+            check_array(name, array, self.limits, sizes, address=hosts[name])
+        for name in addresses:
+            self._check_buffer(name, arguments[name], sizes)
         pointers = {name: arguments[name] for name in (*arrays, *addresses)}
-        hosts = {name: array.ctypes.data for name, array in arrays.items()}
         self.promises.check_alignments(hosts, "host address")
         self.promises.check_aliases(self.outputs, pointers)
         regions = _regions(arrays, hosts, self.outputs)
@@ -203,7 +209,9 @@ class Launcher:
                 region.enter(self.device)
                 addresses.update(region.addresses())
             self.promises.check_alignments(addresses, "device address")
-            kernargs = pack(self.types, self.info, {**values, **addresses})
+            for name, address in addresses.items():
+                encoded[name] = encode(name, self.types[name], address)
+            kernargs = self.packing.join(encoded)
             self.device.launch(self.kernel, grid, self.block, kernargs)
             if regions:
                 self.device.synchronize()
@@ -264,19 +272,19 @@ class Launcher:
                 f"kernel {self.info.name}: {'; '.join(wrong)} (arguments: {', '.join(self.types)})"
             )
 
-    def _values(self, arguments: Mapping[str, Any]) -> dict[str, int | float]:
-        values = {}
+    def _values(self, arguments: Mapping[str, Any]) -> dict[str, bytes]:
+        """The bytes of the arguments that are no pointers, checked."""
+        encoded = {}
         for name, type_ in self.types.items():
             if not type_.pointer:
-                encode(name, type_, arguments[name])
+                encoded[name] = encode(name, type_, arguments[name])
                 check_value(name, arguments[name], self.limits)
                 if self.counted.get(name, arguments[name]) != arguments[name]:
                     raise ArgumentError(
                         f"argument {name!r}: {arguments[name]}, but the grid {self.grid} was "
                         f"computed for {self.counted[name]}: launch with that grid's sizes"
                     )
-                values[name] = arguments[name]
-        return values
+        return encoded
 
     def _pointers(
         self, arguments: Mapping[str, Any]
@@ -299,16 +307,9 @@ class Launcher:
                 )
         return arrays, addresses
 
-    def _check_pointers(
-        self, arguments: Mapping[str, Any], values: Mapping[str, int | float]
-    ) -> None:
-        for name, type_ in self.types.items():
-            value = arguments[name]
-            if isinstance(value, np.ndarray):
-                check_array(name, value, self.limits, values)
-            elif type_.pointer:
-                size = type_.dtypes[0].itemsize
-                check_buffer(name, value.address, value.nbytes, size, self.limits, values)
+    def _check_buffer(self, name: str, buffer: Buffer, sizes: Mapping[str, Any]) -> None:
+        size = self.types[name].dtypes[0].itemsize
+        check_buffer(name, buffer.address, buffer.nbytes, size, self.limits, sizes)
 
     def _check_array_type(self, name: str, type_: ArgumentType, array: np.ndarray) -> None:
         if array.dtype not in type_.dtypes:
@@ -334,8 +335,12 @@ class _Region:
     host: np.ndarray = field(init=False)
 
     def enter(self, device: Device) -> None:
-        raw = (ctypes.c_uint8 * (self.end - self.start)).from_address(self.start)
-        self.host = np.ctypeslib.as_array(raw)
+        first = self.owners[0]
+        if len(self.owners) == 1 and first.flags.c_contiguous:
+            self.host = first.reshape(-1).view(np.uint8)
+        else:
+            raw = (ctypes.c_uint8 * (self.end - self.start)).from_address(self.start)
+            self.host = np.ctypeslib.as_array(raw)
         self.host.flags.writeable = self.written
         wrap = getattr(device, "wrap", None)
         if wrap is not None:

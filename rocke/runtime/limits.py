@@ -41,7 +41,7 @@ from rocke.runtime.packing import ArgumentError, ArgumentType
 
 Limits = Mapping[str, Any]
 Size = int | str | tuple[Any, ...]
-Values = Mapping[str, int | float]
+Values = Mapping[str, Any]
 
 OPERATIONS = ("ceil_div", "mul")
 GRID = ("grid.x", "grid.y", "grid.z")
@@ -88,11 +88,13 @@ def check_value(name: str, value: int | float, limits: Limits) -> None:
             )
 
 
-def check_array(name: str, array: np.ndarray, limits: Limits, values: Values) -> None:
+def check_array(
+    name: str, array: np.ndarray, limits: Limits, values: Values, *, address: int | None = None
+) -> None:
     """Refuse an array whose shape, extent or alignment does not fit; raises :class:`ArgumentError`.
 
     ``values`` holds the value arguments of the same launch, and its grid by the names of
-    :data:`GRID`.
+    :data:`GRID`; ``address`` is the array's, if it is known already.
     """
     limit = limits.get(name, {})
     _check_layout(name, array, exact="shape" in limit, strided=_strided(limit))
@@ -100,11 +102,17 @@ def check_array(name: str, array: np.ndarray, limits: Limits, values: Values) ->
         expected = tuple(_resolve(n, values) for n in limit["shape"])
         if array.shape != expected:
             raise ArgumentError(f"argument {name!r}: shape {array.shape}, expected {expected}")
-    extent = 1 + sum(
-        (n - 1) * s // array.itemsize for n, s in zip(array.shape, array.strides, strict=True)
-    )
+    span = sum([(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)])
+    extent = 1 + span // array.itemsize
     _check_reach(name, extent, f"an array of shape {array.shape}", limit, values, array)
-    _check_alignment(name, array.ctypes.data, limit, array.itemsize)
+    start = address_of(array) if address is None else address
+    _check_alignment(name, start, limit, array.itemsize)
+
+
+def address_of(array: np.ndarray) -> int:
+    """The address of an array's first element; quicker than ``array.ctypes.data``."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def check_buffer(
@@ -231,8 +239,14 @@ def _check_reach(
     """Refuse memory of ``elements`` elements that ``access`` goes beyond, or overlaps within."""
     if "access" not in limit:
         return
+    pairs = [
+        (_resolve(count, values), _resolve(stride, values)) for count, stride in limit["access"]
+    ]
+    last = sum([(count - 1) * stride for count, stride in pairs if count > 1])
+    good = last < elements and min([stride for _, stride in pairs]) >= 0
+    if good and not (limit.get("apart") and _overlaps(pairs)):
+        return
     axes = [_Axis.of(pair, values) for pair in limit["access"]]
-    last = sum(axis.reach for axis in axes)
     if last >= elements:
         terms = ", ".join(term for axis in axes for term in axis.terms())
         raise ArgumentError(
@@ -241,8 +255,17 @@ def _check_reach(
             + (f" (by {terms})" if terms else "")
             + f"; expected {_remedy(last - elements + 1, axes, array)}"
         )
-    if limit.get("apart"):
-        _check_apart(name, axes)
+    _refuse_overlap(name, axes)
+
+
+def _overlaps(pairs: list[tuple[int, int]]) -> bool:
+    """Whether some stride is shorter than what the shorter ones span."""
+    span = 1
+    for stride, count in sorted((stride, count) for count, stride in pairs if count > 1):
+        if stride < span:
+            return True
+        span += (count - 1) * stride
+    return False
 
 
 def _remedy(beyond: int, axes: list[_Axis], array: np.ndarray | None) -> str:
@@ -269,7 +292,7 @@ def _remedy(beyond: int, axes: list[_Axis], array: np.ndarray | None) -> str:
     return " and ".join(filter(None, wrong)) or "a larger one"
 
 
-def _check_apart(name: str, axes: list[_Axis]) -> None:
+def _refuse_overlap(name: str, axes: list[_Axis]) -> None:
     span = 1
     for axis in sorted((a for a in axes if a.count > 1), key=lambda a: (a.stride, a.count)):
         if axis.stride < span:

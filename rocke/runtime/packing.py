@@ -47,6 +47,11 @@ _DTYPES: dict[str, tuple[type, ...]] = {
     "fp8e4m3": (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz),
     "bf8e5m2": (ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz),
 }
+_QUICK = {
+    ("i32", int): struct.Struct("<i").pack,
+    ("i64", int): struct.Struct("<q").pack,
+    ("f32", float): struct.Struct("<f").pack,
+}
 _POINTER = re.compile(r"ptr<\s*(\w+)\s*,\s*(\w+)\s*>")
 _TYPE_NAME = re.compile(r"(.+?)(?: align\((\d+)\))?")
 """The type of a signature and the promised alignment, as rocke's compiler writes a type name."""
@@ -163,6 +168,30 @@ def check_signature(types: Mapping[str, ArgumentType], info: KernelInfo) -> None
             raise ArgumentError(f"{where} is {type_} in the signature, {stated} in the code object")
 
 
+@dataclass(frozen=True)
+class Packing:
+    """Where the explicit arguments of a kernel lie in its ``size`` bytes of arguments."""
+
+    types: Mapping[str, ArgumentType]
+    offsets: Mapping[str, int]
+    size: int
+
+    @staticmethod
+    def of(types: Mapping[str, ArgumentType], info: KernelInfo) -> Packing:
+        """The places that a code object's metadata states, for a signature's arguments in order."""
+        declared = info.explicit_arguments
+        offsets = {name: a.offset for name, a in zip(types, declared, strict=True)}
+        return Packing(types, offsets, max((a.offset + a.size for a in declared), default=0))
+
+    def join(self, encoded: Mapping[str, bytes]) -> bytes:
+        """All arguments, each as :func:`encode` gives it."""
+        data = bytearray(self.size)
+        for name, offset in self.offsets.items():
+            part = encoded[name]
+            data[offset : offset + len(part)] = part
+        return bytes(data)
+
+
 def pack(
     types: Mapping[str, ArgumentType], info: KernelInfo, values: Mapping[str, int | float]
 ) -> bytes:
@@ -171,18 +200,21 @@ def pack(
     ``values`` holds a device address for each pointer and a number for each value; a number outside
     the type's range is refused. Raises :class:`ArgumentError`.
     """
-    declared = info.explicit_arguments
-    data = bytearray(max((a.offset + a.size for a in declared), default=0))
-    for (name, type_), argument in zip(types.items(), declared, strict=True):
-        encoded = encode(name, type_, values[name])
-        data[argument.offset : argument.offset + len(encoded)] = encoded
-    return bytes(data)
+    encoded = {name: encode(name, type_, values[name]) for name, type_ in types.items()}
+    return Packing.of(types, info).join(encoded)
 
 
 def encode(name: str, type_: ArgumentType, value: Any) -> bytes:
     """The little-endian bytes of one argument; raises :class:`ArgumentError` naming it."""
     if type_.pointer:
         return struct.pack("<Q", value)
+    # Python's own numbers, in range, need no conversion by numpy.
+    quick = _QUICK.get((type_.element, type(value)))
+    if quick is not None:
+        try:
+            return quick(value)
+        except (struct.error, OverflowError):
+            pass
     if type_.element in _INTEGERS:
         return _encode_integer(name, type_, value)
     return _encode_float(name, type_, value)

@@ -9,9 +9,10 @@ from rocke.attention import (
     BlockSparseSettings,
     ListPattern,
     block_sparse_attention,
+    launching,
 )
 from rocke.attention.devices import device_of
-from rocke.runtime import ArgumentError, DeviceError
+from rocke.runtime import ArgumentError, DeviceError, packing
 from tests.attention.runs import device, tensors
 
 BITMAP = np.ones((2, 4), bool)
@@ -234,3 +235,17 @@ def test_kernels_are_compiled_once(monkeypatch):
 
     monkeypatch.setattr(compiler, "compile_kernel", fail)
     call(**tensors(1, seqlen_k=200))
+
+
+def test_what_follows_from_the_spec_alone_is_done_once_a_device(monkeypatch):
+    call(row_order="longest_first", need_lse=True)
+
+    def fail(*arguments, **keywords):
+        raise AssertionError("done again")
+
+    monkeypatch.setattr(launching, "_family", fail)
+    monkeypatch.setattr(packing, "parse_type", fail)
+    monkeypatch.setattr(device_of("emulated"), "load", fail)
+    call(row_order="longest_first", need_lse=True)
+    with pytest.raises(AssertionError, match="done again"):
+        call(row_order="longest_first")
