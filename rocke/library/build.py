@@ -303,6 +303,8 @@ class _Build:
         elif tuple(answer.toolchain) != self.toolchain:
             other = sorted(set(answer.toolchain) ^ set(self.toolchain))
             self._fail(job, f"compiled by another toolchain: {'; '.join(other)}")
+        elif hashlib.sha256(answer.hsaco).hexdigest() != answer.sha256:
+            self._fail(job, "the object was damaged on its way from the process that compiled it")
         else:
             said = tuple(str(line) for line in answer.said)
             try:

@@ -23,7 +23,8 @@ class Compiled:
     """What came of a task: the object's bytes, or ``error``.
 
     ``cached`` says that the compile cache of the worker's machine had it; ``toolchain`` is what it
-    was (or would be) compiled with; ``said`` are warnings.
+    was (or would be) compiled with; ``said`` are warnings. ``sha256`` is of the bytes as they were
+    made: what is damaged on its way is found.
     """
 
     hsaco: bytes = field(repr=False)
@@ -31,6 +32,7 @@ class Compiled:
     cached: bool = False
     said: tuple[str, ...] = ()
     error: str = ""
+    sha256: str = ""
 
 
 def compile_task(task: Task) -> Compiled:
@@ -60,7 +62,8 @@ def _compile(task: Task) -> Compiled:
         cached = cache.get(key) is not None
         code_object = compile_in_worker(kernel, task.arch, options=options, cache=cache)
     said = tuple(dict.fromkeys(str(w.message) for w in caught))
-    return Compiled(code_object.data, toolchain(task.linker), cached, said)
+    tools = toolchain(task.linker)
+    return Compiled(code_object.data, tools, cached, said, sha256=code_object.sha256)
 
 
 def toolchain(linker: str | None = None) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Building: failures, resuming, locks, full disks, damaged states."""
 
 import errno
+import hashlib
 import os
 import resource
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -258,9 +260,20 @@ def other_target(task):
     return compile_task(type(task)(task.family, task.spec, other))
 
 
+def answered(data):
+    digest = hashlib.sha256(data).hexdigest()
+    return Compiled(data, build_module.toolchain(), sha256=digest)
+
+
 def cut(task):
+    return answered(compile_task(task).hsaco[:-100])
+
+
+def flipped(task):
     made = compile_task(task)
-    return Compiled(made.hsaco[:-100], made.toolchain)
+    data = bytearray(made.hsaco)
+    data[len(data) // 3] ^= 1
+    return replace(made, hsaco=bytes(data))
 
 
 def other_block(task):
@@ -269,8 +282,7 @@ def other_block(task):
     kernel = found.build(found.make_spec(task.spec), task.arch)
     kernel.attributes["required_workgroup_size"] = (64, 1, 1)
     kernel.attributes["max_workgroup_size"] = 64
-    code_object = compile_kernel(kernel, task.arch)
-    return Compiled(code_object.data, build_module.toolchain())
+    return answered(compile_kernel(kernel, task.arch).data)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +291,8 @@ def other_block(task):
         (lambda task: {"x": 1}, "the executor gave dict, expected what the task returns"),
         (lambda task: None, "the executor gave NoneType"),
         (lambda task: Compiled("text"), "the executor gave Compiled"),
-        (lambda task: Compiled(b"", build_module.toolchain()), "not an ELF file"),
+        (lambda task: answered(b""), "not an ELF file"),
+        (flipped, "the object was damaged on its way"),
         (cut, "code object"),
         (other_target, "the object is for gfx"),
         (other_kernel, "the object holds kernel other_W8, this spec's is rocke_map_to_index_W"),
