@@ -25,13 +25,25 @@ from rocke.cli.specs import (
     split_assignment,
 )
 from rocke.compiler import CodeObject, CodeObjectError
+from rocke.kernels.registry import FAMILIES, Family
 from rocke.runtime.device import DeviceError
 
 _COUNTED_LINES = 20
 """Source lines, and LDS instructions with conflicts, that ``--counters`` shows."""
 
 
-@click.command("run", short_help="Build a kernel, run it, compare with the reference.")
+class RunCommand(click.Command):
+    """The command, with every family's problem options at the end of its help."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the options with their defaults."""
+        with formatter.section("Problem options (-p), with their defaults"):
+            formatter.write_dl([(f.name, _told_options(f)) for f in FAMILIES.values()])
+
+
+@click.command(
+    "run", cls=RunCommand, short_help="Build a kernel, run it, compare with the reference."
+)
 @spec_options
 @click.option(
     "--arch",
@@ -98,10 +110,10 @@ def command(
     The exit code is 1 if an output is farther from the reference than the family's tolerance, or
     if --check finds something.
 
-    Options of the problems (-p) differ between families: rocke list FAMILY shows them. Those of
-    jenga and vsa: pattern=random, none, one, first, last or all; layout=token or head (which axis
-    comes first in memory); seqlen_q and seqlen_k, the lengths of this launch. Of vsa: lists=clean
-    or dirty (entries out of range, duplicates, counts too large).
+    Problem options (-p) differ between families and stand below. pattern is random, none, one,
+    first, last or all; layout is token or head (which axis comes first in memory); seqlen_q and
+    seqlen_k are the lengths of this launch; lists are clean or dirty (entries out of range,
+    duplicates, counts too large).
 
     \b
     Examples:
@@ -183,6 +195,11 @@ def _read_object(path: Path) -> CodeObject:
         return CodeObject.from_bytes(path.read_bytes(), source=str(path))
     except CodeObjectError as error:
         raise UserError(f"{error}: build it again with rocke build") from None
+
+
+def _told_options(family: Family) -> str:
+    told = (n if d is None else f"{n}={d}" for n, d in family.problem_options.items())
+    return ", ".join(told)
 
 
 def _problem_option(text: str) -> tuple[str, Any]:

@@ -1,6 +1,8 @@
 """rocke run and rocke demo, on the emulated device."""
 
 import re
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -181,6 +183,22 @@ def test_wrong_input_is_one_line(rocke, arguments, message):
     result = rocke("run", "vsa", *SMALL, *arguments)
     assert result.code == 2
     assert message in result.error
+
+
+def test_the_help_lists_the_problem_options_of_every_family(rocke):
+    told = " ".join(rocke("run", "--help").out.split())
+    for family in FAMILIES.values():
+        assert family.name in told
+        for name, default in family.problem_options.items():
+            assert (name if default is None else f"{name}={default}") in told, family.name
+
+
+def test_the_package_runs_as_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "rocke.cli", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("rocke ")
 
 
 def test_wrong_results_fail_the_command(rocke, monkeypatch):
