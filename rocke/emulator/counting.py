@@ -17,9 +17,21 @@ import numpy as np
 from rocke.arch import LdsPhases, Target
 from rocke.emulator import state
 from rocke.emulator.access import Access, Level, access_of
+from rocke.emulator.checks.code import Code, Num
+from rocke.emulator.checks.effects import is_from_lds, is_to_lds
 from rocke.emulator.counters import InstructionCounts
 from rocke.emulator.instruction import EXEC, Instruction, OperandKind
-from rocke.emulator.semantics import WAVE, Helper, HelperCall, Imm, RegPtr, ScalarReg
+from rocke.emulator.semantics import (
+    WAVE,
+    Helper,
+    HelperCall,
+    Imm,
+    RegPtr,
+    ScalarReg,
+    UnknownInstruction,
+)
+from rocke.emulator.semantics.memory_descriptor import BufferAddress, buffer_operands
+from rocke.emulator.semantics.memory_lanes import ADDRESSES
 from rocke.emulator.translator import Instrument
 
 
@@ -34,6 +46,8 @@ class Field(IntEnum):
     """Cycles in which the LDS serves it."""
     LDS_CONFLICTS = 3
     """Those of them that bank conflicts cause."""
+    BUFFER_BYTES = 4
+    """Bytes that a buffer access moves: those in range of its descriptor."""
 
 
 FIELDS = len(Field)
@@ -71,7 +85,49 @@ def _calls(target: Target, inst: Instruction) -> tuple[HelperCall, ...]:
     calls = [HelperCall(_LANES, (WAVE, ScalarReg(EXEC, 64), slot))]
     if access is not None and access.level is Level.LDS:
         calls += _lds_calls(target, inst, access, slot)
+    if access is not None and _has_range(inst, access):
+        calls += _buffer_calls(inst, access, slot)
     return tuple(calls)
+
+
+def _has_range(inst: Instruction, access: Access) -> bool:
+    """Whether a range check may leave lanes out; formats have sizes of their own, so not those."""
+    return inst.mnemonic.startswith("buffer_") and not access.formatted
+
+
+def _buffer_calls(inst: Instruction, access: Access, slot: Imm) -> list[HelperCall]:
+    try:
+        has_data = not (is_to_lds(inst) or is_from_lds(inst))
+        _, vaddr, resource, soffset = buffer_operands(inst, has_data)
+        address = BufferAddress(inst, vaddr, resource, soffset)
+    except UnknownInstruction:
+        return []  # the translation reports it when it is reached
+    helper = _buffer_helper(address, access.bytes, access.atomic)
+    return [HelperCall(helper, (WAVE, ScalarReg(EXEC, 64), slot, *address.args))]
+
+
+_BUFFER_HELPERS: dict[str, Helper] = {}
+
+
+def _buffer_helper(address: BufferAddress, size: int, atomic: bool) -> Helper:
+    """Adds the bytes of active lanes that are in range: dword by dword, atomics as a whole."""
+    name = f"count_{address.tag}_{size}{'_atomic' if atomic else ''}"
+    if name not in _BUFFER_HELPERS:
+        c = Code(name, [("ptr", "wave"), ("i64", "exec"), ("i64", "slot"), *address.params])
+        descriptor = address.descriptor(c)
+        index, offsets = address.lane_index(c, descriptor), address.lane_offset(c)
+        part = size if atomic else min(size, 4)
+        total = Num(c, "0") + 0
+        for first in range(0, size, part):
+            here = c.new(f"add {ADDRESSES} {offsets}, splat (i64 {first})")
+            _, good = address.component(c, descriptor, index, here, part)
+            lanes = c.invoke("i64", "llvm.ctpop.i64", ("i64", c.param("exec") & Num(c, good)))
+            total = total + lanes * part
+        row = c.pointer(c.get("%wave", state.PROBES) + c.param("slot") + 8 * Field.BUFFER_BYTES)
+        c.put(c.get(row) + total, row)
+        text = c.end().whole
+        _BUFFER_HELPERS[name] = Helper(name, lambda: text, frozenset(c.declares))
+    return _BUFFER_HELPERS[name]
 
 
 def _lds_calls(target: Target, inst: Instruction, access: Access, slot: Imm) -> list[HelperCall]:
@@ -243,6 +299,8 @@ def _counts(inst: Instruction, count: int, line: str, row: np.ndarray) -> Instru
     lanes = numbers[Field.LANES]
     access = access_of(inst.mnemonic)
     moved = 0 if access is None else lanes * access.bytes * (2 if access.pair else 1)
+    if access is not None and _has_range(inst, access):
+        moved = numbers[Field.BUFFER_BYTES]
     direct = "lds" in inst.modifiers or "_load_lds_" in inst.mnemonic
     return InstructionCounts(
         address=inst.address,

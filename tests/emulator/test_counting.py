@@ -144,6 +144,43 @@ def test_atomics_on_one_address_are_served_one_by_one(arch):
     assert row.bytes_read == row.bytes_written == 256
 
 
+BUFFER = """
+declare <2 x i32> @llvm.amdgcn.raw.buffer.load.v2i32(<4 x i32>, i32, i32, i32)
+declare void @llvm.amdgcn.raw.buffer.store.i8(i8, <4 x i32>, i32, i32, i32)
+declare i32 @llvm.amdgcn.raw.buffer.atomic.add.i32(i32, <4 x i32>, i32, i32, i32)
+define amdgpu_kernel void @ranges(ptr addrspace(1) %where, ptr addrspace(1) %out) #0 {
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %i = ptrtoint ptr addrspace(1) %where to i64
+  %v = bitcast i64 %i to <2 x i32>
+  %r = shufflevector <2 x i32> %v, <2 x i32> <i32 132, i32 159744>,
+                     <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %o = shl i32 %t, 3
+  %l = call <2 x i32> @llvm.amdgcn.raw.buffer.load.v2i32(<4 x i32> %r, i32 %o, i32 0, i32 0)
+  %x = extractelement <2 x i32> %l, i32 0
+  %y = extractelement <2 x i32> %l, i32 1
+  %s = add i32 %x, %y
+  %b = trunc i32 %s to i8
+  call void @llvm.amdgcn.raw.buffer.store.i8(i8 %b, <4 x i32> %r, i32 %o, i32 0, i32 0)
+  %a = call i32 @llvm.amdgcn.raw.buffer.atomic.add.i32(i32 1, <4 x i32> %r, i32 %o, i32 0, i32 0)
+  %p = getelementptr i8, ptr addrspace(1) %out, i32 %t
+  %c = trunc i32 %a to i8
+  store i8 %c, ptr addrspace(1) %p
+  ret void
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="1,64" }
+"""
+"""Lane t accesses a buffer of 132 bytes from byte 8 * t on."""
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_buffer_accesses_out_of_range_move_no_bytes(arch):
+    rows = count(arch, BUFFER, np.zeros(64)).detail
+    found = {r.mnemonic: (r.lanes, r.bytes_read, r.bytes_written) for r in rows}
+    assert found["buffer_load_dwordx2"] == (64, 16 * 8 + 4, 0)
+    assert found["buffer_store_byte"] == (64, 0, 17)
+    assert found["buffer_atomic_add"] == (64, 17 * 4, 17 * 4)
+
+
 def test_sums_over_workgroups_and_threads():
     where = np.arange(64) * 8
     one = count("gfx942", access_kernel("i32", False), where)
