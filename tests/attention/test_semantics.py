@@ -237,3 +237,16 @@ def test_heads_that_lie_more_than_32_bits_apart(arch):
         assert far[name].strides[1] > 2**32
     near, _ = run(given, as_list(blocks), arch)
     np.testing.assert_array_equal(check(far, blocks, arch, pattern=as_list(blocks)), near)
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_scores_up_to_the_limit_that_is_promised(arch, dtype):
+    """2**25 in units of log2, of both signs; the best key of a row is far from the second."""
+    given = tensors(12, heads=1, seqlen_k=200, dtype=dtype)
+    limit = 2**25
+    scores = given["q"][0, 0].astype(np.float64) @ given["k"][0, 0].astype(np.float64).T
+    scale = limit / (np.abs(scores).max() * np.log2(np.e))
+    assert scores.min() < 0 < scores.max()
+    blocks = np.ones((1, 1, 2, 4), bool)
+    check(given, blocks, arch, softmax_scale=scale, need_lse=True)
