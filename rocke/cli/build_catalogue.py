@@ -166,7 +166,8 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
 def _show_plan(plan: Plan, as_json: bool) -> None:
     if as_json:
         jobs = [{"family": j.family, "arch": j.arch, "spec": dict(j.spec)} for j in plan.jobs]
-        print_json({"jobs": jobs, "dropped": [asdict(d) for d in plan.dropped]})
+        dropped = [asdict(d) for d in plan.dropped]
+        print_json({"jobs": jobs, "dropped": dropped, "left_out": plan.left_out})
         return
     for job in plan.jobs:
         click.echo(f"build    {job.label}")

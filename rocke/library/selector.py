@@ -109,7 +109,8 @@ class _Bucket:
             value = problem.get(name, default)
             if type(value) is not int:
                 return None
-            value = min(max(value, -_EXACT), _EXACT)  # numpy's comparison takes no larger ones
+            if not -_EXACT < value < _EXACT:  # numpy's comparison takes no larger ones
+                value = _EXACT if value > 0 else -_EXACT
             inside &= low <= value
             inside &= high >= value
         start = int(inside.argmax())

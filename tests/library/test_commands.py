@@ -47,6 +47,7 @@ def test_a_dry_run_lists_and_builds_nothing(rocke, catalogue_file, tmp_path):  #
     assert shown.out.endswith("4 to build, 4 dropped\n")
     told = rocke("build", catalogue_file, "--dry-run", "--json", "--filter", "waves=2")
     assert [j["spec"]["waves"] for j in told.json["jobs"]] == [2, 2]
+    assert told.json["left_out"] == 6
     assert not (tmp_path / "out").exists()
 
 
