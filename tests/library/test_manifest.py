@@ -219,6 +219,31 @@ def test_numbers_that_are_not_finite(raw, number, where):
         Manifest.from_bytes(seal(body))
 
 
+@pytest.mark.parametrize(
+    ("limit", "good"),
+    [
+        ({"access": [["grid.y", 4], [["ceil_div", "rows", 64], 1]], "apart": True}, True),
+        ({"shape": [["mul", "rows", ["ceil_div", "grid.x", 2]]]}, True),
+        ({"shape": ["grid.w"]}, False),
+        ({"shape": [["sub", "rows", 1]]}, False),
+        ({"shape": [["mul", "rows"]]}, False),
+        ({"shape": [["mul", 1, ["mul", 1, ["mul", 1, ["mul", 1, ["mul", 1, 1]]]]]]}, False),
+        ({"shape": [], "apart": 1}, False),
+    ],
+)
+def test_sizes_in_limits(raw, limit, good):
+    changed = copy.deepcopy(raw)
+    changed["kernels"][0]["limits"]["bitmap"] = limit
+    if good:
+        read = Manifest.from_bytes(sealed(changed))
+        assert json.loads(json.dumps(read.kernels[0].limits["bitmap"])) == limit
+        assert Manifest.from_bytes(read.to_bytes()) == read
+        jsonschema.validate(changed, schema())
+    else:
+        with pytest.raises(LibraryError, match=r"kernels\[0\]\.limits\.bitmap"):
+            Manifest.from_bytes(sealed(changed))
+
+
 def test_reserved_names_are_all_that_rocke_needs():
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
