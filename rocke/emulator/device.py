@@ -45,9 +45,7 @@ from rocke.emulator.fault import FaultReporter
 from rocke.emulator.instruction import Instruction
 from rocke.emulator.launch import (
     Geometry,
-    dispatch_packet,
-    kernarg_segment,
-    queue_record,
+    LaunchArguments,
     scratch_descriptor,
     wave_templates,
 )
@@ -63,7 +61,6 @@ _GRID_LIMIT = (1 << 31) - 1
 _COUNT_LIMIT = (1 << 63) - 1
 """The native loop counts workgroups and instructions in signed 64-bit numbers."""
 _SEED_LIMIT = (1 << 64) - 1
-_PREFETCH_PADDING = 64
 _POISON_WORD = 0xFFFF_FFFF
 _DYNAMIC_STACK = 16384
 """Scratch bytes a lane for a kernel whose stack has no static size (recursion, for example)."""
@@ -341,7 +338,7 @@ class EmulatedDevice:
         info, image = handle.info, handle.image
         lds = info.lds + geometry.dynamic_lds
         work = self._work(handle, geometry, lds)
-        arguments = _Arguments(info, kernargs, geometry, lds)
+        arguments = LaunchArguments(info, kernargs, geometry, lds)
         try:
             arenas = self._executor.arenas(work)
             scratch = work.scratch_lane_bytes * state.LANES * work.waves
@@ -488,7 +485,7 @@ class EmulatedDevice:
         )
 
     def _initial_sgprs(
-        self, handle: _Handle, arena: Arena, arguments: _Arguments, scratch: int
+        self, handle: _Handle, arena: Arena, arguments: LaunchArguments, scratch: int
     ) -> None:
         words = user_sgprs(
             handle.descriptor,
@@ -522,29 +519,6 @@ def _scratch_lane_bytes(handle: _Handle) -> int:
     if handle.info.uses_dynamic_stack:
         fixed += _DYNAMIC_STACK
     return -(-fixed // 16) * 16
-
-
-class _Arguments:
-    """The memory that a launch's arguments live in while it runs."""
-
-    def __init__(self, info: KernelInfo, given: bytes, geometry: Geometry, lds: int) -> None:
-        self.queue = np.frombuffer(queue_record(), dtype=np.uint8).copy()
-        raw = kernarg_segment(info, given, geometry, self.queue.ctypes.data)
-        # The hardware prefetches whole cache lines; compilers widen loads to what is aligned.
-        self.segment = np.zeros(-(-len(raw) // 64) * 64 + _PREFETCH_PADDING, dtype=np.uint8)
-        self.segment[: len(raw)] = np.frombuffer(raw, dtype=np.uint8)
-        self.words = tuple(int(w) for w in self.segment.view(np.uint32))
-        packet = dispatch_packet(geometry, lds, info.scratch, self.segment.ctypes.data)
-        self.packet = np.frombuffer(packet, dtype=np.uint8).copy()
-
-    def ranges(self) -> list[Range]:
-        """Read-only map entries."""
-        named = (
-            ("kernel arguments", self.segment),
-            ("dispatch packet", self.packet),
-            ("queue record", self.queue),
-        )
-        return [Range(a.ctypes.data, a.ctypes.data + a.nbytes, False, what) for what, a in named]
 
 
 @dataclass(frozen=True)

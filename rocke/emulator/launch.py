@@ -14,6 +14,7 @@ import numpy as np
 from rocke.compiler.code_object import KernelInfo
 from rocke.emulator import state
 from rocke.emulator.descriptor import Descriptor
+from rocke.emulator.memory import Range
 from rocke.emulator.runtime_ir import TEMPLATE_BYTES
 from rocke.runtime.device import DeviceError
 
@@ -25,6 +26,7 @@ _ZERO_HIDDEN = frozenset(
         *("default_queue", "completion_action"),
     )
 )
+_PREFETCH_PADDING = 64
 _RESOURCE_WORD3 = 1 << 19 | 3 << 21 | 1 << 23
 """Element size 4 bytes, index stride 64, ADD_TID_ENABLE."""
 _SWIZZLE = 1 << 31
@@ -119,6 +121,32 @@ def queue_record() -> bytes:
     record = bytearray(256)
     struct.pack_into("<II", record, 0x40, state.SHARED_APERTURE_HI, state.PRIVATE_APERTURE_HI)
     return bytes(record)
+
+
+class LaunchArguments:
+    """The memory that a launch's arguments live in while it runs: segment, packet, queue record.
+
+    ``words`` are the segment's dwords. Raises as :func:`kernarg_segment`.
+    """
+
+    def __init__(self, info: KernelInfo, given: bytes, geometry: Geometry, lds: int) -> None:
+        self.queue = np.frombuffer(queue_record(), dtype=np.uint8).copy()
+        raw = kernarg_segment(info, given, geometry, self.queue.ctypes.data)
+        # The hardware prefetches whole cache lines; compilers widen loads to what is aligned.
+        self.segment = np.zeros(-(-len(raw) // 64) * 64 + _PREFETCH_PADDING, dtype=np.uint8)
+        self.segment[: len(raw)] = np.frombuffer(raw, dtype=np.uint8)
+        self.words = tuple(int(w) for w in self.segment.view(np.uint32))
+        packet = dispatch_packet(geometry, lds, info.scratch, self.segment.ctypes.data)
+        self.packet = np.frombuffer(packet, dtype=np.uint8).copy()
+
+    def ranges(self) -> list[Range]:
+        """Read-only map entries."""
+        named = (
+            ("kernel arguments", self.segment),
+            ("dispatch packet", self.packet),
+            ("queue record", self.queue),
+        )
+        return [Range(a.ctypes.data, a.ctypes.data + a.nbytes, False, what) for what, a in named]
 
 
 def scratch_descriptor(address: int, nbytes: int) -> tuple[int, int, int, int]:
