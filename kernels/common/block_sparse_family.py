@@ -50,7 +50,7 @@ def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
         rows = "seqlen_q" if name in "qo" else "seqlen_k"
         count = heads if name in "qo" else ("ceil_div", heads, "heads_per_kv")
         tensor = access(name, count, (rows, f"stride_{name}_token"), (spec.head_size, 1))
-        limits[name.upper()] = {**tensor, "align": 16}
+        limits[name.upper()] = {**tensor, "align": 16, "span": (2, 2**32)}
         limits[f"stride_{name}_token"] = (spec.head_size, 2**31 - 1, STEP)
         limits |= {f"stride_{name}_{axis}": (0, 2**62, STEP) for axis in ("batch", "head")}
     limits["O"]["apart"] = True

@@ -428,6 +428,10 @@ def _limit(raw: Any, where: str) -> Any:
             if not isinstance(value, bool):
                 raise ValueError(f"{where}.{key}: {short(value)}, expected true or false")
             made[key] = value
+        elif key == "span":
+            pairs, size = _list(value, f"{where}.span", 2)
+            most = _integer(size, f"{where}.span")
+            made[key] = (max(1, _count(pairs, f"{where}.span")), most)
         elif key == "shape":
             made[key] = tuple(_size(v, f"{where}.shape") for v in _list(value, where))
         elif key == "access":

@@ -12,6 +12,8 @@ Limits are plain data, so kernel families need not import the runtime. They map 
     stride may be negative;
   - ``"apart"``: True where no two elements of ``access`` may be the same, as in an output: each
     stride must reach over what the smaller ones span;
+  - ``"span"``: ``(n, size)``: the last n pairs of ``access``, which the kernel adds up in narrow
+    offsets, must span less than ``size`` bytes;
   - ``"strided"``: True where the kernel is told the array's strides but no ``access`` is given;
   - ``"align"``: the bytes to which the address must be aligned.
 
@@ -45,7 +47,7 @@ Values = Mapping[str, Any]
 
 OPERATIONS = ("ceil_div", "mul")
 GRID = ("grid.x", "grid.y", "grid.z")
-_KEYS = frozenset({"shape", "access", "apart", "strided", "align"})
+_KEYS = frozenset({"shape", "access", "apart", "span", "strided", "align"})
 
 
 def check_limits_declaration(types: Mapping[str, ArgumentType], limits: Limits) -> None:
@@ -105,6 +107,7 @@ def check_array(
     span = sum([(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)])
     extent = 1 + span // array.itemsize
     _check_reach(name, extent, f"an array of shape {array.shape}", limit, values, array)
+    _check_span(name, array.itemsize, limit, values)
     start = address_of(array) if address is None else address
     _check_alignment(name, start, limit, array.itemsize)
 
@@ -134,6 +137,7 @@ def check_buffer(
                 f"{prod(expected) * itemsize} for shape {expected}"
             )
     _check_reach(name, elements, f"a buffer of {elements} elements", limit, values)
+    _check_span(name, itemsize, limit, values)
     _check_alignment(name, address, limit, itemsize)
 
 
@@ -266,6 +270,20 @@ def _overlaps(pairs: list[tuple[int, int]]) -> bool:
             return True
         span += (count - 1) * stride
     return False
+
+
+def _check_span(name: str, itemsize: int, limit: Mapping[str, Any], values: Values) -> None:
+    if "span" not in limit:
+        return
+    inner, size = limit["span"]
+    pairs = limit["access"][-inner:]
+    reach = sum([max(_resolve(n, values) - 1, 0) * _resolve(step, values) for n, step in pairs])
+    span = (reach + 1) * itemsize
+    if span >= size:
+        terms = [term for pair in pairs for term in _Axis.of(pair, values).terms()]
+        raise ArgumentError(
+            f"argument {name!r}: {', '.join(terms)} span {span} bytes, expected less than {size}"
+        )
 
 
 def _remedy(beyond: int, axes: list[_Axis], array: np.ndarray | None) -> str:

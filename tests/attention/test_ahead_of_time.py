@@ -70,6 +70,13 @@ def made(**fields):
     return spec, dict(FAMILY.make_problem(spec, np.random.default_rng(0), **sizes).arguments)
 
 
+def distant(array):
+    """A view in which the tokens are 2**23 elements apart; nothing reads it."""
+    _, _, tokens, size = array.shape
+    steps = (0, 0, 2**24, 2)
+    return np.lib.stride_tricks.as_strided(array, (2, 1, tokens, size), steps)
+
+
 @pytest.fixture(scope="module")
 def launches():
     """A launcher, for the whole module, of each form of the pattern."""
@@ -118,6 +125,15 @@ def library(tmp_path_factory):
         ("list", {"stride_lse_head": 0}, "'stride_lse_head': 0, expected at least .*grid.y = 4"),
         ("list", {"stride_lse_batch": 0}, "'stride_lse_batch': 0, expected at least"),
         ("list", {"scale_log2": 2e19}, "'scale_log2': 2e.19 is outside .*0 to 1.8446744"),
+        (
+            "list",
+            {
+                "K": distant,
+                "heads_per_kv": 4,
+                **{"stride_k_batch": 0, "stride_k_head": 0, "stride_k_token": 2**23},
+            },
+            "'K': seqlen_k = 300, stride_k_token = 8388608 span 5016387712 bytes, expected less",
+        ),
         ("list", {"Q": lambda a: a[0]}, r"the grid follows from Q, an array \[batch, heads"),
     ],
 )

@@ -119,6 +119,22 @@ CHANGES = {
         lambda m: m["kernels"][0]["constraints"].append({"field": "x", "op": "eval", "value": 1}),
         "op is 'eval', expected one of eq",
     ),
+    "a limit by an unknown operation": (
+        lambda m: m["kernels"][0]["limits"].update(bitmap={"access": [[["sub", 1, 2], 1]]}),
+        "limits.bitmap.access: ['sub', 1, 2], expected an integer",
+    ),
+    "a limit by no axis of the grid": (
+        lambda m: m["kernels"][0]["limits"].update(bitmap={"shape": ["grid.w"]}),
+        "limits.bitmap.shape: 'grid.w'",
+    ),
+    "a limit that is no truth": (
+        lambda m: m["kernels"][0]["limits"].update(bitmap={"apart": 1}),
+        "limits.bitmap.apart: 1, expected true or false",
+    ),
+    "half a span": (
+        lambda m: m["kernels"][0]["limits"].update(bitmap={"span": [2]}),
+        "limits.bitmap.span: [2], expected a list of 2",
+    ),
     "a limit of another kind": (
         lambda m: m["kernels"][0]["limits"].update(bitmap={"code": 1}),
         "limits.bitmap: unknown key 'code'",

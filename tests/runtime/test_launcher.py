@@ -196,6 +196,19 @@ def test_what_is_written_must_be_apart(stride, least):
         launch(**arguments(stride_x_token=stride))
 
 
+@pytest.mark.parametrize("buffer", [False, True])
+def test_offsets_of_few_bits_bound_the_span_of_the_inner_axes(buffer):
+    access = (("rows", 100), ("rows", "stride_x_token"), (WIDTH, 1))
+    limits = {"x": {"access": access, "span": (2, 62)}}
+    device = FakeDevice()
+    launch = launcher(device, limits)
+    x = device.allocate(1000) if buffer else np.zeros((4, 125), np.float16)
+    launch(**arguments(x=x, stride_x_token=7))
+    message = "argument 'x': rows = 4, stride_x_token = 8 span 64 bytes, expected less than 62"
+    with pytest.raises(ArgumentError, match=message):
+        launch(**arguments(x=x))
+
+
 def test_the_stride_of_an_axis_of_one_does_not_matter():
     device = FakeDevice(scale_rows)
     values = arguments(rows=1)
