@@ -25,6 +25,7 @@ def copy(memory: HipMemory, destination: int, source: int, nbytes: int, kind: in
     direction = _direction(kind)
     if nbytes:
         ends = _check_ends(memory, (destination, nbytes), (source, nbytes), direction)
+        _require_ends(ends, (destination, 0), (source, 0), nbytes)
         _move(ends, destination, source, nbytes)
 
 
@@ -46,6 +47,7 @@ def copy_2d(
         (address, (height - 1) * pitch + width) for address, pitch in (destination, source)
     )
     ends = _check_ends(memory, to, begin, direction)
+    _require_ends(ends, destination, source, width, height)
     for row in range(height):
         _move(ends, destination[0] + row * destination[1], source[0] + row * source[1], width)
 
@@ -54,6 +56,8 @@ def fill(memory: HipMemory, address: int, value: int, itemsize: int, count: int)
     """``hipMemset``: ``count`` items of ``itemsize`` bytes."""
     if count:
         found = memory.check("destination", address, count * itemsize, device=True)
+        if _of_the_caller(found):
+            peek.require("destination", address, "w", count * itemsize)
         _fill(found, address, value, itemsize, count)
 
 
@@ -65,6 +69,8 @@ def fill_2d(
         return
     _check_pitch("destination", pitch, width)
     found = memory.check("destination", address, (height - 1) * pitch + width, device=True)
+    if _of_the_caller(found):
+        peek.require("destination", address, "w", width, pitch, height)
     for row in range(height):
         _fill(found, address + row * pitch, value, 1, width)
 
@@ -95,16 +101,35 @@ def _check_ends(
     )
 
 
+def _of_the_caller(found: Allocation | None) -> bool:
+    """Whether memory may not be there: the caller alone knows of it, or can give it back."""
+    return found is None or found.origin is Origin.REGISTERED
+
+
+def _require_ends(
+    ends: _Ends,
+    destination: tuple[int, int],
+    source: tuple[int, int],
+    width: int,
+    height: int = 1,
+) -> None:
+    """Refuse memory of the caller that is not there; each end is (address, pitch)."""
+    each = zip(ends, ("destination", "source"), (destination, source), "wr", strict=True)
+    for found, what, (address, pitch), right in each:
+        if _of_the_caller(found):
+            peek.require(what, address, right, width, pitch, height)
+
+
 def _move(ends: _Ends, destination: int, source: int, nbytes: int) -> None:
-    if all(end is not None and end.origin is not Origin.REGISTERED for end in ends):
-        ctypes.memmove(destination, source, nbytes)
-    else:  # memory of the caller: it may not be there
+    if any(_of_the_caller(end) for end in ends):
         peek.copy(destination, source, nbytes)
+    else:
+        ctypes.memmove(destination, source, nbytes)
 
 
 def _fill(found: Allocation | None, address: int, value: int, itemsize: int, count: int) -> None:
     pattern = (value & ((1 << 8 * itemsize) - 1)).to_bytes(itemsize, "little")
-    if found is None or found.origin is Origin.REGISTERED:
+    if found is None or _of_the_caller(found):
         peek.write(address, pattern * count)
         return
     raw = (ctypes.c_uint8 * (count * itemsize)).from_address(address)

@@ -192,8 +192,9 @@ class HipMemory:
         """Forget registered memory that the caller has given back to the system meanwhile."""
         with self._lock:
             for found in list(self._live.values()):
-                if found.origin is Origin.REGISTERED and not peek.mapped(
-                    found.address, found.nbytes
+                if (
+                    found.origin is Origin.REGISTERED
+                    and peek.usable(found.address, found.nbytes, "r") < found.nbytes
                 ):
                     self._remove(found)
 

@@ -14,6 +14,8 @@ from rocke.emulator.hip.errors import HipCode, HipFailure
 _TEXT_LIMIT = 4096
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _FORBIDDEN = (errno.ENOSYS, errno.EPERM, errno.EACCES)
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_RIGHTS = {"r": "no memory of this process", "w": "no memory that this process may write"}
 
 
 class _Span(ctypes.Structure):
@@ -32,8 +34,9 @@ _LIBC.process_vm_writev.argtypes = (
 def copy(destination: int, source: int, nbytes: int) -> None:
     """Copy between addresses of this process, which may overlap.
 
-    A pointer that leads nowhere, or to memory that may not be written, is :class:`HipFailure`. On a
-    host that forbids ``process_vm_writev`` it is a crash, as it is with HIP itself.
+    A pointer that leads nowhere, or to memory that may not be written, is :class:`HipFailure`, but
+    what lies before the bad part is copied: :func:`require` finds it out beforehand. On a host that
+    forbids ``process_vm_writev`` it is a crash, as it is with HIP itself.
     """
     if source < destination < source + nbytes:  # the kernel copies upwards, page by page
         kept = ctypes.create_string_buffer(nbytes)
@@ -91,22 +94,54 @@ def read(address: int, nbytes: int, what: str) -> bytes:
     return bytes(data)
 
 
-def mapped(address: int, nbytes: int) -> str:
-    """How all bytes of a range may be used: ``"rw"``, ``"r"``, or ``""`` where some may not."""
-    rights, at = {"r", "w"}, address
+def usable(address: int, nbytes: int, right: str) -> int:
+    """How many of ``nbytes`` bytes from ``address`` on may be read ("r") or written ("w")."""
+    at, end = address, address + nbytes
     with open("/proc/self/maps") as lines:
         for line in lines:
             span, flags, *_ = line.split(None, 2)
             lo, hi = (int(part, 16) for part in span.split("-"))
             if hi <= at:
                 continue
-            if lo > at:
+            if lo > at or right not in flags:
                 break
-            rights &= set(flags)
             at = hi
-            if at >= address + nbytes:
-                return "".join(sorted(rights)) if "r" in rights else ""
-    return ""
+            if at >= end:
+                return nbytes
+    return at - address
+
+
+def mapped(address: int, nbytes: int) -> str:
+    """How all bytes of a range may be used: ``"rw"``, ``"r"``, or ``""`` where some may not."""
+    if usable(address, nbytes, "r") < nbytes:
+        return ""
+    return "rw" if usable(address, nbytes, "w") == nbytes else "r"
+
+
+def require(
+    what: str, address: int, right: str, nbytes: int, pitch: int = 0, rows: int = 1
+) -> None:
+    """Refuse memory that may not be used as ``right`` says ("r" or "w"), before anything is moved.
+
+    There are ``rows`` of ``nbytes``, each ``pitch`` bytes after the one before. What an allocation
+    of the C library holds behind the caller's bytes is memory of the process too, so an overrun is
+    seen where the mapping ends. Raises :class:`HipFailure`.
+    """
+    last = address + (rows - 1) * pitch + nbytes - 1
+    row = rows if address // _PAGE == last // _PAGE else 0  # the kernel takes a page or refuses it
+    while row < rows:
+        begin = address + row * pitch
+        span = (rows - 1 - row) * pitch + nbytes
+        reach = usable(begin, span, right)
+        if reach == span:
+            return
+        if reach < nbytes:
+            raise HipFailure(
+                HipCode.INVALID_VALUE,
+                f"{what} {address:#x}: {_RIGHTS[right]} from byte {row * pitch + reach} on, "
+                f"{(rows - 1) * pitch + nbytes} bytes are needed; nothing was changed",
+            )
+        row += (reach - nbytes) // pitch + 1
 
 
 def word(address: int, what: str) -> int:

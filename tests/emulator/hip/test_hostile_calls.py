@@ -37,6 +37,7 @@ NOWHERE = ctypes.c_void_p(0xDEAD_0000)
 ONE, WAVE = (1, 1, 1), (64, 1, 1)
 LIBC = ctypes.CDLL(None)
 LIBC.munmap.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
+LIBC.mprotect.argtypes = (ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int)
 LIBC.mmap.argtypes = (*(ctypes.c_size_t,) * 2, *(ctypes.c_int,) * 3, ctypes.c_long)
 LIBC.mmap.restype = ctypes.c_size_t
 
@@ -76,6 +77,38 @@ def test_a_host_array_that_ends_early():
         said = refused(hip.hipMemcpy(to, source, 2 * page, kind), "InvalidValue")
         assert f"from byte {page} on" in said
         check(hip.hipMemcpy(to, source, page, kind))
+
+
+@on_emulated_gpu()
+def test_a_copy_that_is_refused_changes_nothing():
+    page, size = mmap.PAGESIZE, 1 << 22
+    address = pages(size)
+    LIBC.mprotect(address + size // 2, size // 2, 0)  # kept, so that nothing else comes there
+    host = np.ctypeslib.as_array((ctypes.c_uint8 * (size // 2)).from_address(address))
+    host[:] = 7
+    memory, given = to_device(np.full(size, 9, np.uint8)), ctypes.c_void_p(address)
+    to, back = KIND.hipMemcpyHostToDevice, KIND.hipMemcpyDeviceToHost
+    half, wide = size // 2, 2 * page
+    for call in (
+        lambda: hip.hipMemcpy(given, memory, size, back),
+        lambda: hip.hipMemcpy(given, memory, half + 1, back),
+        lambda: hip.hipMemcpy(given, given, size, KIND.hipMemcpyDefault),
+        lambda: hip.hipMemcpy2D(given, wide, memory, wide, 100, size // wide, back),
+        lambda: hip.hipMemcpy(memory, given, size, to),
+        lambda: hip.hipMemcpy2D(memory, wide, given, wide, 100, half // wide + 1, to),
+    ):
+        said = refused(call(), "InvalidValue")
+        assert f"from byte {half} on" in said, said
+        assert "nothing was changed" in said
+        assert (host == 7).all()
+        assert (to_host(memory, np.zeros(size, np.uint8)) == 9).all()
+    # Rows need no memory between them.
+    LIBC.mprotect(address + page, page, 0)
+    check(hip.hipMemcpy2D(given, wide, memory, wide, page, half // wide, back))
+    assert (host[:page] == 9).all()
+    assert (host[wide : wide + page] == 9).all()
+    assert (host[wide + page : 2 * wide] == 7).all()
+    LIBC.munmap(address, size)
 
 
 @on_emulated_gpu()
