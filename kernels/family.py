@@ -104,7 +104,9 @@ class Family:
     ``matrix_instructions(spec, arch)`` the matrix instructions of a launch that skips nothing;
     where sizes are launch arguments ``launch`` has the rule instead. The methods :meth:`grid_of`,
     :meth:`block_of` and :meth:`dense_matrix_instructions` answer for both.
-    ``kernel_name(spec, arch)`` is the name that ``build`` gives, without building.
+    ``kernel_name(spec, arch)`` is the name that ``build`` gives, without building. ``tuning`` names
+    the fields that only tune: specs that differ in them alone take the same arguments and give the
+    same results, so who launches need not know them.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Family:
     launch: LaunchRule | None = None
     kernel_name: Callable[[Any, str], str] | None = None
     demo: Mapping[str, Any] = field(default_factory=dict)
+    tuning: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "make_problem", _checked(self.make_problem))
@@ -138,6 +141,9 @@ class Family:
             raise TypeError(
                 f"family {self.name}: expected grid, block and matrix_instructions, or launch"
             )
+        unknown = set(self.tuning) - {f.name for f in self.fields}
+        if unknown:
+            raise TypeError(f"family {self.name}: tuning: no field {', '.join(sorted(unknown))}")
 
     @property
     def problem_options(self) -> dict[str, Any]:

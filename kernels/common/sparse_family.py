@@ -195,4 +195,5 @@ VSA = Family(
     matrix_instructions=_matrix_instructions,
     kernel_name=_kernel_name,
     demo=_DEMO,
+    tuning=("use_wave_ballot_scatter",),
 )

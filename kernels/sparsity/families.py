@@ -56,6 +56,7 @@ def _family(companion: Companion) -> Family:
             matrix_instructions=lambda spec, arch, arguments: 0,
             text=companion.grid_text,
         ),
+        tuning=("waves",),
     )
 
 

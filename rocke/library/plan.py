@@ -95,6 +95,7 @@ class _Expansion:
         family = _family(entry)
         _check_names(entry, family)
         check_values(entry, family)
+        check_free(family, entry)
         checks = _KernelChecks(family, entry)
         idle = set(range(len(entry.exclude)))
         for values in entry.combinations():
@@ -132,8 +133,6 @@ class _KernelChecks:
 
     def check(self, spec: Any, arch: str) -> None:
         family, entry = self.family, self.entry
-        if self.last is None:
-            check_free(family, spec, entry, arch)
         needed = selection(family, spec, entry)
         self.grids.compare(spec, arch, grid(family, spec, arch, entry, needed), needed)
         try:

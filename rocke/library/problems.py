@@ -93,21 +93,6 @@ def samples(family: Family, spec: Any) -> Iterator[tuple[Mapping[str, Any], Draw
             continue
 
 
-def small_problem(family: Family, spec: Any) -> Drawn:
-    """A problem of a few elements; raises ``ValueError`` where the family cannot draw one."""
-    parameters = inspect.signature(family.make_problem).parameters
-    open_sizes = [
-        n
-        for n, d in family.problem_options.items()
-        if d is None and "int" in str(parameters[n].annotation)
-    ]
-    small = {n: min(family.problem_options[n], _SMALL) for n in sizes_of(family)}
-    try:
-        return draw(family, spec, {**small, **dict.fromkeys(open_sizes, _SMALL)})
-    except ValueError:
-        return draw(family, spec, {})
-
-
 def fields_of(
     family: Family, arguments: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:

@@ -8,15 +8,12 @@ from dataclasses import replace
 from math import lcm
 from typing import Any
 
-import numpy as np
-
 from rocke.kernels.registry import Family
 from rocke.library.catalogue import Entry
 from rocke.library.constraints import MISSING, Constraint, contradiction
 from rocke.library.errors import CatalogueError
 from rocke.library.grids import grid_arguments
 from rocke.library.naming import short
-from rocke.library.problems import small_problem
 
 NAME_FIELD = "name"
 """The start of a kernel's name: no property of a problem."""
@@ -109,48 +106,18 @@ def _narrowed(
     ]
 
 
-def check_free(family: Family, spec: Any, entry: Entry, arch: str) -> None:
-    """Refuse a ``free`` field that changes what a launch takes or gives.
+def check_free(family: Family, entry: Entry) -> None:
+    """Refuse a ``free`` field that changes what a launch takes or gives, as the family says.
 
-    Specs that differ in the field alone are compared: arguments, limits, and the reference's result
-    for the same arguments. Raises :class:`CatalogueError`.
+    Raises :class:`CatalogueError`.
     """
     for name in entry.free:
-        if name == NAME_FIELD:
-            continue
-        flat = family.flatten(spec)
-        other = _others(family, flat, name, entry, arch)
-        same = [o for o in other if _same_meaning(family, spec, o)]
-        if not other or len(same) != len(other):
+        if name not in (NAME_FIELD, *family.tuning):
+            may = ", ".join([*family.tuning, NAME_FIELD])
             raise CatalogueError(
                 f"{entry.where} free: {name!r} decides what a launch takes or gives: problems must "
-                "ask for it"
+                f"ask for it (free may be: {may})"
             )
-
-
-def _others(
-    family: Family, flat: Mapping[str, Any], name: str, entry: Entry, arch: str
-) -> list[Any]:
-    """Valid specs that differ in one field."""
-    value = flat[name]
-    (field,) = (f for f in family.fields if f.name == name)
-    values = [*entry.axes.get(name, ()), *field.choices]
-    if isinstance(value, bool):
-        values.append(not value)
-    elif isinstance(value, int):
-        values += [value * 2, value // 2, value + 16]
-    made = [family.make_spec({**flat, name: v}) for v in dict.fromkeys(values) if v != value]
-    return [spec for spec in made if family.validate(spec, arch)[0]]
-
-
-def _same_meaning(family: Family, one: Any, other: Any) -> bool:
-    if family.signature(one) != family.signature(other):
-        return False
-    if family.limits(one) != family.limits(other):
-        return False
-    problem = small_problem(family, one)
-    left, right = family.reference(one, problem), family.reference(other, problem)
-    return all(np.array_equal(left[n], right[n], equal_nan=True) for n in left)
 
 
 def plain_limits(limits: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from rocke.kernels.registry import FAMILIES
@@ -112,6 +113,41 @@ def test_fields_that_only_tune_may_be_free():
 def test_a_field_that_decides_results_is_not_free(field):
     with pytest.raises(CatalogueError, match=f"free: '{field}' decides what a launch takes"):
         plan(f'free = ["{field}"]\n', axes=AXES.replace("[48, 64]", "[32, 64]"))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
+def test_every_other_field_of_every_family_is_refused_as_free(family):
+    axes = "".join(f"{n} = {v}\n" for n, v in family.demo.items())
+    for field in {f.name for f in family.fields} - {"name", *family.tuning}:
+        text = f'{HEAD}[[kernels]]\nfamily = "{family.name}"\nfree = ["{field}"]\n'
+        with pytest.raises(CatalogueError, match=f"free: '{field}' decides what a launch takes"):
+            expand(Catalogue.parse(f"{text}[kernels.axes]\n{axes}", "cat.toml"))
+
+
+def others(field, value):
+    if isinstance(value, bool):
+        return [not value]
+    return [*field.choices] or [value * 2, value // 2]
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
+def test_fields_that_tune_change_neither_arguments_nor_results(family):
+    spec = family.make_spec(family.demo)
+    flat = family.flatten(spec)
+    for field in (f for f in family.fields if f.name in family.tuning):
+        tried = [family.make_spec({**flat, field.name: v}) for v in others(field, flat[field.name])]
+        valid = [s for s in tried if s != spec and family.validate(s, "gfx942")[0]]
+        assert valid, field.name
+        for other in valid:
+            assert family.signature(other) == family.signature(spec)
+            assert family.limits(other) == family.limits(spec)
+            drawn = [family.make_problem(s, np.random.default_rng(3)) for s in (spec, other)]
+            assert all(
+                np.array_equal(drawn[0].arguments[n], drawn[1].arguments[n], equal_nan=True)
+                for n in drawn[0].arguments
+            )
+            one, two = (family.reference(s, drawn[0]) for s in (spec, other))
+            assert all(np.array_equal(one[n], two[n], equal_nan=True) for n in one)
 
 
 @pytest.mark.parametrize(
