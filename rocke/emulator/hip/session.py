@@ -24,6 +24,10 @@ _REPORTED = frozenset(
     }
 )
 """Functions whose failures are worth a line on stderr: HIP's codes say too little."""
+_REPORTED_ONCE = ("hipMemcpy", "hipMemset", "hipFree", "hipHostFree")
+"""How functions begin of which a program may try many that fail: each text is told once."""
+_TOLD_LIMIT = 1000
+"""Addresses make texts differ, and a program that goes on regardless makes ever more of them."""
 
 
 class Session:
@@ -42,6 +46,7 @@ class Session:
         self.fault: KernelFault | None = None
         self.failure: str | None = None
         self._thread = threading.local()
+        self._missing: set[str] = set()
         self._told: set[str] = set()
         self._texts: dict[bytes, Any] = {}
         self._texts_lock = threading.Lock()
@@ -74,10 +79,20 @@ class Session:
         """Remember a failed call; stderr says what is wrong where the code says too little."""
         self.last_error = code
         self.failure = f"{function}: {name}: {detail}"
-        missing = code == HipCode.NOT_SUPPORTED and function not in self._told
-        if function in _REPORTED or missing:
-            self._told.add(function)
+        if function in _REPORTED or self._untold(function, code, self.failure):
             say(self.failure)
+
+    def _untold(self, function: str, code: int, failure: str) -> bool:
+        """Whether a failure is one to tell once, and was not told yet."""
+        if code == HipCode.NOT_SUPPORTED:
+            return _added(self._missing, function)
+        if not function.startswith(_REPORTED_ONCE) or len(self._told) > _TOLD_LIMIT:
+            return False
+        new = _added(self._told, failure)
+        if len(self._told) > _TOLD_LIMIT:
+            say(f"{_TOLD_LIMIT} failures of copies, fills and frees were told, others are not")
+            return False
+        return new
 
     def gpu(self, index: int) -> Gpu:
         """GPU number ``index``."""
@@ -104,6 +119,12 @@ class Session:
         self.modules.reset(gpu)
         self.queues.reset(gpu)
         self.memory.reset(gpu)
+
+
+def _added(known: set[str], text: str) -> bool:
+    new = text not in known
+    known.add(text)
+    return new
 
 
 def say(text: str) -> None:

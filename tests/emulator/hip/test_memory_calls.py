@@ -1,10 +1,12 @@
 """Memory functions, through ``hip-python``."""
 
 import ctypes
+import sys
 
 import numpy as np
 from hip import hip
 
+from rocke.emulator.hip import session
 from tests.emulator.hip.calls import KIND, check, refused, to_device, to_host
 from tests.emulator.hip.process import on_emulated_gpu
 
@@ -258,3 +260,33 @@ def test_variants_for_a_default_stream_per_thread():
     check(hip.hipMemcpyAsync_spt(back, memory, 16, KIND.hipMemcpyDeviceToHost, None))
     check(hip.hipStreamSynchronize_spt(None))
     np.testing.assert_array_equal(back, [9] * 4 + list(range(4, 16)))
+
+
+@on_emulated_gpu()
+def test_what_is_refused_is_told_on_stderr_once():
+    memory = check(hip.hipMalloc(16))
+    for _ in range(2):
+        failures = [
+            refused(call(), "InvalidValue")
+            for call in (
+                lambda: hip.hipMemcpy(memory, bytes(17), 17, KIND.hipMemcpyHostToDevice),
+                lambda: hip.hipMemset(memory, 0, 17),
+                lambda: hip.hipMemsetD32Async(memory, 0, 5, None),
+                lambda: hip.hipFree(int(memory) + 1),
+                lambda: hip.hipHostFree(memory),
+            )
+        ]
+    assert sys.stderr.getvalue().splitlines() == [f"rocke: {text}" for text in failures]
+    assert "only 16 are left of the allocation of 16 bytes" in failures[0]
+
+
+@on_emulated_gpu()
+def test_ever_new_failures_are_told_up_to_a_number():
+    memory, limit = int(check(hip.hipMalloc(16))), session._TOLD_LIMIT
+    for nbytes in range(17, 17 + limit + 10):
+        refused(hip.hipMemset(memory, 0, nbytes), "InvalidValue")
+    said = sys.stderr.getvalue().splitlines()
+    assert len(said) == limit + 1
+    assert said[-1] == "rocke: 1000 failures of copies, fills and frees were told, others are not"
+    refused(hip.hipGraphCreate(0), "NotSupported")
+    assert "hipGraphCreate" in sys.stderr.getvalue().splitlines()[-1]
