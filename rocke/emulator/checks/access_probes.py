@@ -14,8 +14,8 @@ from rocke.emulator import state
 from rocke.emulator.checks import layout as at
 from rocke.emulator.checks.bits import EXTENDED, undefined_row
 from rocke.emulator.checks.code import Code, Num
+from rocke.emulator.checks.global_memory import GLOBAL_READ, GLOBAL_SYNC, GLOBAL_WRITE
 from rocke.emulator.checks.probes import helper
-from rocke.emulator.checks.runtime import GLOBAL_READ, GLOBAL_SYNC, GLOBAL_WRITE
 from rocke.emulator.instruction import EXEC, M0
 from rocke.emulator.semantics import WAVE, Helper, HelperCall, Imm, RegPtr, ScalarReg
 from rocke.emulator.semantics.interface import Arg

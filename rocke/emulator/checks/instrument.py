@@ -19,8 +19,8 @@ from rocke.emulator.checks.bits import RULE_WORDS
 from rocke.emulator.checks.definedness import Entry, Registers, registers_of, tracks_exchange
 from rocke.emulator.checks.effects import Effects, Kind, effects, is_from_lds, is_to_lds
 from rocke.emulator.checks.flow import Flow, StaticFinding
+from rocke.emulator.checks.global_memory import GLOBAL_SYNC
 from rocke.emulator.checks.kinds import Check
-from rocke.emulator.checks.runtime import GLOBAL_SYNC
 from rocke.emulator.instruction import EXEC, M0, Instruction, Operand, OperandKind
 from rocke.emulator.semantics import WAVE, HelperCall, Imm, RegPtr, ScalarReg, UnknownInstruction
 from rocke.emulator.semantics.interface import Arg

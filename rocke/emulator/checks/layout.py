@@ -9,9 +9,9 @@ LDS: for each byte a u32 *write word* (0: never written) and a u32 *read word* (
 that read it in that epoch). An epoch is the time between two barriers of the workgroup.
 
 Global memory: for each dword of a buffer a u64 *write cell* (0: not written in this launch) and a
-*read cell* of three u64: four bits for each wave (the bytes that it read), the workgroup and epoch
-of that, and which accesses were the last. Owners of parts of one dword replace each other, so a
-finding may be missed there, but none invented.
+*read cell* of four u64: four bits for each wave (the bytes that it read), the workgroup and epoch
+of that, which accesses were the last, and what was written. Owners of parts of one dword replace
+each other, so a finding may be missed there, but none invented.
 """
 
 from __future__ import annotations
@@ -89,14 +89,22 @@ CELL_OWNED = 54
 """Four bits: the bytes that the owner wrote."""
 CELL_WRITTEN = 58
 """Four bits: the bytes that anybody wrote."""
-CELL_ATOMIC, CELL_VALID = 1 << 62, 1 << 63
+CELL_ATOMIC = 1 << 62
+CELL_LOCK = 63
+"""The bit that is set while a host thread judges and changes the marks of the dword."""
 
 # A global read cell.
-READ_CELL_BYTES, READ_WRITER, READ_READER = 24, 16, 20
-"""Bytes of a cell, and where it has by whom (u32) the dword was written and read last."""
+READ_CELL_BYTES, READ_WRITER, READ_READER, READ_VALUE, READ_INFO = 32, 16, 20, 24, 28
+"""Bytes of a cell, and where it has by whom (u32) the dword was written and read last, what was
+written, and more about that. A write is judged by this value, for bytes that the launch wrote."""
+INFO_VALUES, INFO_SHARED, INFO_GROUP = 0, 4, 8
+"""Four bits: bytes to which the last writer's workgroup wrote several values, or unknown ones; four
+bits: bytes to which another workgroup wrote the same value before; that workgroup."""
 # Its second u64.
 READ_EPOCH_BITS = 20
 READ_GROUP = 20
+READ_CHANGED = 44
+"""Four bits: bytes that writes have changed."""
 READ_OTHERS = 56
 """Four bits: bytes that several workgroups read."""
 READ_VALID = 1 << 63

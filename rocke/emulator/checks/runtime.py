@@ -7,16 +7,15 @@ from __future__ import annotations
 from rocke.emulator import state
 from rocke.emulator.checks import layout as at
 from rocke.emulator.checks.bits import BITS_SYMBOLS, bits_functions, defined_at
-from rocke.emulator.checks.code import Code, Num, Var
+from rocke.emulator.checks.code import Code, Num
+from rocke.emulator.checks.global_memory import global_functions
+from rocke.emulator.checks.reports import other_wave, report_function, report_some, thread_of
 from rocke.emulator.state import Status
 
 LDS_SIZES = (1, 2, 4, 8, 12, 16)
-GLOBAL_READ, GLOBAL_WRITE, GLOBAL_SYNC = 1, 2, 4
 UNDEFINED, RACE, PENDING = 1, 2, 4
 """What :func:`_lds_verdict` finds wrong."""
 _SEQUENCE = (1 << at.LDS_SEQUENCE_BITS) - 1
-_CELL_SEQUENCE = (1 << at.CELL_SEQUENCE_BITS) - 1
-_GROUP_MASK = (1 << at.CELL_GROUP_BITS) - 1
 _INLINE = "alwaysinline nounwind "
 _PLAIN = "nounwind "
 
@@ -26,40 +25,6 @@ CHECK_SYMBOLS = (
     *(f"rk_check_lds_{kind}_{size}" for kind in ("read", "write") for size in LDS_SIZES),
     *BITS_SYMBOLS,
 )
-
-
-def _thread(c: Code) -> str:
-    return c.pointer(c.get("%w", at.W_THREAD))
-
-
-def _other_wave(c: Code, thread: str, index: Num) -> str:
-    return c.pointer(c.get(thread, at.T_WAVES) + index * state.WAVE_BYTES)
-
-
-def _report() -> Code:
-    """The first time keeps who and where; later times count."""
-    parameters = [("i64", n) for n in ("slot", "lanes", "address", "other")]
-    c = Code("rk_check_report", [("ptr", "w"), *parameters], attributes="noinline nounwind ")
-    thread = _thread(c)
-    record = c.pointer(c.get(thread, at.T_FINDINGS) + c.param("slot") * at.FINDING_BYTES)
-    before = Num(c, c.new(f"atomicrmw add ptr {record}, i64 1 monotonic"))
-    with c.when(before.equals(0)):
-        clock = c.pointer(c.get(thread, at.T_CLOCK))
-        order = Num(c, c.new(f"atomicrmw add ptr {clock}, i64 1 monotonic"))
-        c.put(order, record, at.F_ORDER)
-        c.put(c.get(thread, at.T_GROUP), record, at.F_GROUP)
-        c.put(c.get("%w", state.WAVE_IN_GROUP, 32), record, at.F_WAVE)
-        c.put(c.param("lanes"), record, at.F_LANES)
-        c.put(c.param("address"), record, at.F_ADDRESS)
-        c.put(c.param("other"), record, at.F_OTHER)
-        c.put(c.get("%w", at.W_CAUSE), record, at.F_CAUSE)
-    return c.end()
-
-
-def _report_some(c: Code, lanes: Num, slot: Num, address: Num, other: Num | int) -> None:
-    with c.when(lanes.differs(0), likely=False):
-        arguments = [("i64", v) for v in (slot, lanes, address, other)]
-        c.invoke("void", "rk_check_report", ("ptr", "%w"), *arguments)
 
 
 # Workgroups, barriers, the order of waves
@@ -81,7 +46,7 @@ def _group() -> Code:
         c.invoke("void", "llvm.memset.p0.i64", *arguments)
     initial = c.pointer(c.get("%t", at.T_INITIAL))
     with c.count(0, c.param("n")) as i:
-        wave = _other_wave(c, "%t", i)
+        wave = other_wave(c, "%t", i)
         c.put(c.address("%t"), wave, at.W_THREAD)
         target = c.at(wave, state.DEFINED)
         size_ = str(8 * state.DEFINED_REGISTERS)
@@ -100,7 +65,7 @@ def _release() -> Code:
     c.put(c.get("%t", at.T_EPOCH) + 1, "%t", at.T_EPOCH)
     waiting, ended = c.var(0), c.var(0)
     with c.count(0, c.param("n")) as i:
-        wave = _other_wave(c, "%t", i)
+        wave = other_wave(c, "%t", i)
         over = c.get(wave, state.WAVE_STATUS, 32).equals(int(Status.END))
         for done, issued, visible in (
             (at.W_LDS_DONE, at.W_LDS_ISSUED, at.W_LDS_VISIBLE),
@@ -149,7 +114,7 @@ def _lds_verdict() -> Code:
     mine = owner.equals(c.get("%w", state.WAVE_IN_GROUP, 32))
     relevant = c.both(word.differs(0), c.either(copy, c.negated(mine)))
     with c.when(relevant):
-        wave = _other_wave(c, "%t", owner)
+        wave = other_wave(c, "%t", owner)
         issued = c.select(copy, c.get(wave, at.W_VM_ISSUED), c.get(wave, at.W_LDS_ISSUED))
         visible = c.select(copy, c.get(wave, at.W_VM_VISIBLE), c.get(wave, at.W_LDS_VISIBLE))
         proved = c.select(mine, c.get(wave, at.W_VM_DONE), visible)
@@ -185,7 +150,7 @@ def _lds_access(size: int, write: bool) -> Code:
     parameters += [("i64", n) for n in ("lanes", "slot", "flags", "defined")]
     parameters += [("ptr", "data"), ("i64", "skip")]
     c = Code(f"rk_check_lds_{kind}_{size}", parameters, "i64", _PLAIN)
-    thread = _thread(c)
+    thread = thread_of(c)
     writes, reads = (c.get(thread, f) for f in (at.T_LDS_WRITES, at.T_LDS_READS))
     owned = c.get("%w", state.LDS_SIZE, 32)
     me = c.get("%w", state.WAVE_IN_GROUP, 32)
@@ -265,8 +230,8 @@ def _lds_access(size: int, write: bool) -> Code:
             c.store(f"<{size} x i32>", c.splat("i32", accessor, size), own, align=4)
     slot = c.param("slot")
     c.put(cause.get(), "%w", at.W_CAUSE)
-    _report_some(c, raced.get(), slot, where.get(), other.get())
-    _report_some(c, pending.get(), slot + 1, where.get(), other.get())
+    report_some(c, raced.get(), slot, where.get(), other.get())
+    report_some(c, pending.get(), slot + 1, where.get(), other.get())
     return c.end(undefined.get())
 
 
@@ -343,203 +308,11 @@ def _mark_read(c: Code, place: str, size: int, epoch: Num, me: Num) -> None:
     c.store(vector, new, place, align=4)
 
 
-# Global memory
-
-
-def _entry() -> Code:
-    """Make the directory entry that holds ``address`` the wave's current one; 1 if there is one."""
-    c = Code("check_entry", [("ptr", "w"), ("i64", "address")], "i64", "noinline nounwind ")
-    address = c.param("address")
-    directory = c.pointer(c.get(_thread(c), at.T_DIRECTORY))
-    found = c.var(0)
-    with c.count(0, c.get(directory)) as i:
-        place = c.at(directory, (i * at.DIRECTORY_ENTRY_BYTES + at.DIRECTORY_ENTRIES).name)
-        lo, hi = c.get(place), c.get(place, 8)
-        with c.when((address - lo).below(hi - lo)):
-            for value, field in (
-                (lo, at.W_LO),
-                (hi, at.W_HI),
-                (c.get(place, 16), at.W_WRITES),
-                (c.get(place, 24), at.W_READS),
-            ):
-                c.put(value, "%w", field)
-            found.set(1)
-    return c.end(found.get())
-
-
-def _global() -> Code:
-    """Judge and mark accesses to the addresses ``at`` (u64[64]) of some lanes.
-
-    ``flags``: read, write, sync (an atomic or an access that other workgroups may look for).
-    ``base``: the address that the instruction's scalar pointer holds, 0 where it has none.
-    Findings go to ``slot`` (race) and the next one (outside the allocation of ``base``). A write of
-    what is there already is no race; ``data`` and ``skip`` are as for LDS.
-    """
-    parameters = [("ptr", "w"), ("ptr", "at")]
-    parameters += [("i64", n) for n in ("lanes", "size", "flags", "slot", "base")]
-    parameters += [("ptr", "data"), ("i64", "skip")]
-    c = Code("rk_check_global", parameters, attributes=_PLAIN)
-    size = c.param("size")
-    low, high = c.var(0), c.var(0)
-    base = c.param("base")
-    with c.when(base.differs(0)):
-        found = c.invoke("i64", "check_entry", ("ptr", "%w"), ("i64", base))
-        with c.when(found.differs(0)):
-            low.set(c.get("%w", at.W_LO))
-            high.set(c.get("%w", at.W_HI))
-    outside, raced, where, strange, other, cause = (c.var(0) for _ in range(6))
-    with c.lanes(c.param("lanes")) as lane:
-        address = c.get("%at", lane << 3)
-        bit = Num(c, "1") << lane
-        known = c.var(1)
-        lo = c.get("%w", at.W_LO)
-        inside = (address - lo).below(c.get("%w", at.W_HI) - lo)
-        with c.when(c.negated(inside), likely=False):
-            known.set(c.invoke("i64", "check_entry", ("ptr", "%w"), ("i64", address)))
-        with c.when(known.get().differs(0), likely=True):
-            far = c.negated((address - low.get()).below(high.get() - low.get()))
-            with c.when(c.both(far, high.get().differs(0)), likely=False):
-                outside.set(outside.get() | bit)
-                strange.set(address)
-            start = c.get("%w", at.W_LO) & -4
-            marked = c.get("%w", at.W_WRITES).differs(0)  # not kept for read-only memory
-            end_ = c.select(marked, (address + size + 3) >> 2, 0)
-            with c.count(address >> 2, end_) as dword:
-                first = dword << 2
-                begin = c.select(first.below(address), address - first, 0)
-                rest = address + size - first
-                end = c.select(rest.below(4), rest, 4)
-                bytes_ = ((Num(c, "1") << end) - 1) & ~((Num(c, "1") << begin) - 1)
-                index = (first - start) >> 2
-                cell = c.get("%w", at.W_WRITES) + (index << 3)
-                reads = c.get("%w", at.W_READS) + index * at.READ_CELL_BYTES
-                values = (cell, reads, bytes_, c.param("flags"), c.param("slot"))
-                wrong = c.invoke("i64", "check_cell", ("ptr", "%w"), *(("i64", v) for v in values))
-                with c.when(wrong.differs(0), likely=False):
-                    writing = (c.param("flags") & GLOBAL_WRITE).differs(0)
-                    harmless = c.var(0)
-                    with c.when(writing):
-                        harmless.set(_same(c, c.pointer(address), lane, size))
-                    with c.when(harmless.get().equals(0)):
-                        raced.set(raced.get() | bit)
-                        other.set(wrong)
-                        where.set(address)
-                        cause.set(c.get("%w", at.W_CAUSE))
-    slot = c.param("slot")
-    c.put(cause.get(), "%w", at.W_CAUSE)
-    _report_some(c, raced.get(), slot, where.get(), other.get())
-    _report_some(c, outside.get(), slot + 1, strange.get(), base)
-    return c.end()
-
-
-def _cell() -> Code:
-    """One dword: what is wrong (as in ``F_OTHER``) or 0; and its new marks."""
-    parameters = [("i64", n) for n in ("cell", "reads", "bytes", "flags", "slot")]
-    c = Code("check_cell", [("ptr", "w"), *parameters], "i64", _PLAIN)
-    cell, reads = c.pointer(c.param("cell")), c.pointer(c.param("reads"))
-    bytes_, flags = c.param("bytes"), c.param("flags")
-    thread = _thread(c)
-    me = c.get("%w", state.WAVE_IN_GROUP, 32)
-    group = c.get(thread, at.T_GROUP)
-    short_group = group & _GROUP_MASK
-    writing = (flags & GLOBAL_WRITE).differs(0)
-    synchronising = (flags & GLOBAL_SYNC).differs(0)
-    result = c.var(0)
-    accessor = (c.param("slot") << at.WHO_SLOT) | me
-    c.put(c.get(reads, at.READ_WRITER, 32) >> at.WHO_SLOT, "%w", at.W_CAUSE)
-    old = c.get(cell)
-    with c.when((old >> at.CELL_OWNED & bytes_).differs(0)):
-        harmless = c.both((old & at.CELL_ATOMIC).differs(0), synchronising)
-        owner = old >> at.CELL_WAVE & 15
-        their_group = old >> at.CELL_GROUP & _GROUP_MASK
-        code = c.select(writing, at.WRITE_AFTER_WRITE, at.READ_AFTER_WRITE)
-        here = their_group.equals(short_group)
-        # A plain load may be how the source reads atomically: it never races with an atomic.
-        atomic_read = c.both((old & at.CELL_ATOMIC).differs(0), c.negated(writing))
-        harmless = c.either(harmless, atomic_read)
-        with c.when(c.both(here, owner.differs(me), c.negated(harmless))):
-            wave = _other_wave(c, thread, owner)
-            issued = c.get(wave, at.W_VM_ISSUED)
-            age = issued - old & _CELL_SEQUENCE
-            with c.when(age.at_most(issued - c.get(wave, at.W_VM_PASSED)), likely=False):
-                result.set(code | (owner << at.OTHER_WAVE))
-        with c.when(c.negated(c.either(here, harmless)), likely=False):
-            _across(c, thread, their_group, code, result)
-    plain = c.both(writing, c.negated(synchronising))
-    _cell_reads(c, thread, reads, bytes_, result, (writing, plain, me, short_group))
-    with c.when(writing):
-        sequence = c.get("%w", at.W_VM_ISSUED) & _CELL_SEQUENCE
-        owner_bits = (me << at.CELL_WAVE) | (short_group << at.CELL_GROUP)
-        same = ((old ^ owner_bits) & (((1 << 28) - 1) << at.CELL_GROUP)).equals(0)
-        age = sequence - old & _CELL_SEQUENCE
-        recent = age.at_most(c.get("%w", at.W_VM_ISSUED) - c.get("%w", at.W_VM_PASSED))
-        joined = c.select(c.both(same, recent), old >> at.CELL_OWNED & 15, 0) | bytes_
-        written = (old >> at.CELL_WRITTEN & 15) | bytes_
-        mark = c.select(synchronising, at.CELL_ATOMIC | at.CELL_VALID, at.CELL_VALID)
-        new = owner_bits | sequence | (joined << at.CELL_OWNED) | (written << at.CELL_WRITTEN)
-        c.put(new | mark, cell)
-        c.put(accessor, reads, at.READ_WRITER, 32)
-    with c.when(c.negated(writing)):
-        c.put(accessor, reads, at.READ_READER, 32)
-    return c.end(result.get())
-
-
-def _across(c: Code, thread: str, theirs: Num, code: Num | int, result: Var) -> None:
-    """A conflict with another workgroup, unless both have synchronised by atomics."""
-    released = c.get(c.pointer(c.get(thread, at.T_RELEASED) + theirs), 0, 8)
-    ordered = c.both(released.differs(0), c.get(thread, at.T_ACQUIRED).differs(0))
-    with c.when(c.negated(ordered)):
-        who = theirs << at.OTHER_GROUP
-        result.set(who | (Num(c, str(at.OTHER_IS_GROUP)) | code))
-
-
-def _cell_reads(
-    c: Code, thread: str, reads: str, bytes_: Num, result: Var, who: tuple[str, str, Num, Num]
-) -> None:
-    """Judge a write against the readers of a dword; note a read."""
-    writing, plain, me, group = who
-    epoch = c.get(thread, at.T_EPOCH) & ((1 << at.READ_EPOCH_BITS) - 1)
-    key = (group << at.READ_GROUP) | epoch
-    nibbles, label = c.get(reads), c.get(reads, 8)
-    known_key = label & ((1 << (at.READ_GROUP + at.CELL_GROUP_BITS)) - 1)
-    current = c.both(label.differs(0), known_key.equals(key))
-    theirs = known_key >> at.READ_GROUP
-    elsewhere = c.both(label.differs(0), theirs.differs(group))
-    with c.when(c.both(plain, label.differs(0))):
-        others = nibbles & ~(Num(c, "15") << (me << 2))
-        folded = _fold(c, others)
-        last = c.get(reads, at.READ_READER, 32)
-        with c.when(c.both(current, (folded & bytes_).differs(0)), likely=False):
-            lane = c.invoke("i64", "llvm.cttz.i64", ("i64", others), ("i1", "false"))
-            known = (last & 15).differs(me)
-            wave = c.select(known, last & 15, lane >> 2)
-            c.put(c.select(known, last >> at.WHO_SLOT, 0), "%w", at.W_CAUSE)
-            result.set((wave << at.OTHER_WAVE) | at.WRITE_AFTER_READ)
-        shared = (label >> at.READ_OTHERS & 15) & bytes_
-        by_them = c.both(elsewhere, (_fold(c, nibbles) & bytes_).differs(0))
-        with c.when(c.either(by_them, shared.differs(0)), likely=False):
-            c.put(c.select(elsewhere, last >> at.WHO_SLOT, 0), "%w", at.W_CAUSE)
-            _across(c, thread, theirs, at.WRITE_AFTER_READ, result)
-    with c.when(c.negated(writing)):
-        mine = bytes_ << (me << 2)
-        shared = c.select(elsewhere, _fold(c, nibbles) & bytes_, 0) << at.READ_OTHERS
-        kept = label & (15 << at.READ_OTHERS)
-        c.put(c.select(current, nibbles, 0) | mine, reads)
-        c.put(key | kept | shared | at.READ_VALID, reads, 8)
-
-
-def _fold(c: Code, nibbles: Num) -> Num:
-    """The union of the sixteen groups of four bits."""
-    for shift in (32, 16, 8, 4):
-        nibbles = nibbles | (nibbles >> shift)
-    return nibbles & 15
-
-
 def _functions() -> list[Code]:
-    functions = [_report(), _group(), _release(), _order(), _lds_verdict(), _same_data()]
+    functions = [report_function(), _group(), _release(), _order(), _lds_verdict(), _same_data()]
     functions += bits_functions()
     functions += [_lds_access(size, write) for size in LDS_SIZES for write in (False, True)]
-    return [*functions, _entry(), _cell(), _global()]
+    return [*functions, *global_functions()]
 
 
 def check_runtime_ir() -> tuple[str, frozenset[str]]:

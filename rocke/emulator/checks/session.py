@@ -92,7 +92,7 @@ class LaunchChecks:
 
     ``scalars`` are the SGPRs that have a value at the start, ``arguments`` the kernel argument
     segment, ``registers`` the numbers of VGPRs and AGPRs. ``buffers`` are the allocations; those
-    that may be written get marks (eight bytes a byte, of which only touched pages cost memory).
+    that may be written get marks (ten bytes a byte, of which only touched pages cost memory).
     """
 
     def __init__(
