@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
 EM_AMDGPU = 224
@@ -26,6 +26,8 @@ ELFOSABI_AMDGPU_HSA = 64
 NT_AMDGPU_METADATA = 32
 ABI_VERSIONS = {3: 5, 4: 6}
 """ELF ``e_ident[EI_ABIVERSION]`` -> code object version, for the versions accepted here."""
+_HEADER_BYTES, _PROGRAM_HEADER_BYTES, _SECTION_HEADER_BYTES = 64, 56, 64
+_SHT_STRTAB = 3
 
 
 class CodeObjectError(ValueError):
@@ -152,8 +154,10 @@ class CodeObject:
 
 
 class _Reader:
+    """Reads one object; ``part`` is what is being read, for errors of the libraries behind it."""
+
     def __init__(self, data: bytes, source: str) -> None:
-        self.data, self.source = data, source
+        self.data, self.source, self.part = data, source, "ELF header"
 
     def fail(self, what: str) -> CodeObjectError:
         return CodeObjectError(f"{self.source}: {what}")
@@ -163,14 +167,16 @@ class _Reader:
             raise self.fail("not an ELF file (a code object starts with 7f 45 4c 46)")
         try:
             return self._read()
-        except CodeObjectError:
+        except (CodeObjectError, MemoryError):
             raise
-        except (ELFError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-            raise self.fail(f"damaged code object ({type(error).__name__}: {error})") from error
         except Exception as error:  # pyelftools lets construct's own errors through
-            raise self.fail(f"damaged code object ({type(error).__name__}: {error})") from error
+            missing = error.args[0] if isinstance(error, KeyError) and error.args else None
+            named = isinstance(missing, str) and missing.startswith(".")
+            problem = f"lacks {missing}" if named else "cannot be read"
+            raise self.fail(f"truncated or damaged: the {self.part} {problem}") from error
 
     def _read(self) -> CodeObject:
+        self._check_tables()
         elf = ELFFile(io.BytesIO(self.data))
         header = elf.header
         machine = header["e_machine"]
@@ -185,16 +191,50 @@ class _Reader:
             raise self.fail(
                 f"ELF ABI version {self.data[8]}, expected 3 (code object v5) or 4 (v6)"
             )
+        self.part = "section headers"
         self._check_extents(elf)
+        self.part = "metadata note"
         note = self._metadata(elf)
         # <arch>-<vendor>-<os>-<environment>-<target>: newer LLVM spells the first part
         # "amdgpu9.42" and the environment "unknown"; the target's features may hold dashes.
         target = str(note.get("amdhsa.target", "")).split("-", 4)[-1]
         if not target:
             raise self.fail("the metadata note names no target (amdhsa.target)")
+        self.part = "symbol table"
         symbols = self._symbols(elf)
+        self.part = "list of kernels"
         kernels = tuple(self._kernel(elf, k, symbols) for k in note.get("amdhsa.kernels", ()))
         return CodeObject(self.data, target, target.split(":")[0], version, kernels)
+
+    def _check_tables(self) -> None:
+        """The header's own fields, by the layout of the ELF specification (``Elf64_Ehdr``)."""
+        size = len(self.data)
+        if size < _HEADER_BYTES:
+            raise self.fail(f"truncated: the ELF header has {_HEADER_BYTES} bytes, the file {size}")
+        if self.data[4:6] != b"\x02\x01":
+            raise self.fail(
+                f"ELF class {self.data[4]}, byte order {self.data[5]}, expected 2 (64-bit) and "
+                "1 (little-endian)"
+            )
+        phoff, shoff = struct.unpack_from("<QQ", self.data, 32)
+        phentsize, phnum, shentsize, shnum, names = struct.unpack_from("<5H", self.data, 54)
+        for what, at, each, count, expected in (
+            ("program headers", phoff, phentsize, phnum, _PROGRAM_HEADER_BYTES),
+            ("section headers", shoff, shentsize, shnum, _SECTION_HEADER_BYTES),
+        ):
+            if count and each != expected:
+                raise self.fail(f"damaged: {what} of {each} bytes, expected {expected}")
+            if at + each * count > size:
+                raise self.fail(
+                    f"truncated: the {count} {what} end at byte {at + each * count}, the file has "
+                    f"{size}"
+                )
+        named = names < shnum and struct.unpack_from("<I", self.data, shoff + names * shentsize + 4)
+        if named != (_SHT_STRTAB,):
+            raise self.fail(
+                f"truncated or damaged: of the {shnum} section headers at byte {shoff}, number "
+                f"{names} should be the table of the sections' names, and is not"
+            )
 
     def _check_extents(self, elf: ELFFile) -> None:
         for kind, items in (("segment", elf.iter_segments()), ("section", elf.iter_sections())):
@@ -233,6 +273,7 @@ class _Reader:
         return found
 
     def _kernel(self, elf: ELFFile, k: Mapping[str, Any], symbols: Mapping[str, Any]) -> KernelInfo:
+        self.part = f"metadata of kernel {k.get('.name')!r}"
         symbol = str(k[".symbol"])
         if symbol not in symbols:
             raise self.fail(f"kernel {k.get('.name')!r}: no symbol {symbol!r}")

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
-from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
@@ -69,7 +68,7 @@ class Image:
 
 def load_segments(code_object: CodeObject) -> Segments:
     """Put ``code_object`` into memory of its own. Raises :class:`CodeObjectError`."""
-    with _damage():
+    with _reading("segments and relocations"):
         return _load_segments(code_object)
 
 
@@ -80,7 +79,7 @@ def load_image(
 
     Raises :class:`CodeObjectError`.
     """
-    with _damage():
+    with _reading("segments and functions"):
         return _load_image(code_object, info, segments or _load_segments(code_object))
 
 
@@ -88,18 +87,20 @@ def find_variable(code_object: CodeObject, name: str) -> Variable | None:
     """The global variable of that name, ``None`` without one. Raises :class:`CodeObjectError`."""
     if name in {kernel.symbol for kernel in code_object.kernels}:  # a descriptor is an object too
         return None
-    with _damage():
+    with _reading("symbol table"):
         return _find_variable(ELFFile(io.BytesIO(code_object.data)), name)
 
 
 @contextmanager
-def _damage() -> Iterator[None]:
+def _reading(part: str) -> Iterator[None]:
     try:
         yield
     except CodeObjectError:
         raise
-    except (ELFError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
-        raise CodeObjectError(f"damaged code object ({type(error).__name__}: {error})") from error
+    except (MemoryError, OSError):  # the host's, not the object's
+        raise
+    except Exception as error:  # pyelftools lets construct's own errors through
+        raise CodeObjectError(f"damaged code object: the {part} cannot be read") from error
 
 
 def _load_segments(code_object: CodeObject) -> Segments:

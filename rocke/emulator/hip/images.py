@@ -35,7 +35,13 @@ def code_object_at(address: int, target: str) -> CodeObject:
         raise HipFailure(
             HipCode.INVALID_IMAGE, f"neither an ELF file nor a bundle: it starts with {start[:8]!r}"
         )
-    return checked(data, target, "image")
+    try:
+        return checked(data, target, "image")
+    except HipFailure as error:
+        if error.code is not HipCode.INVALID_IMAGE:
+            raise
+        hint = "an address comes without a length: was all of the file there?"
+        raise HipFailure(error.code, f"{error} ({hint})") from error
 
 
 def _read(address: int, nbytes: int, what: str) -> bytes:
@@ -87,7 +93,11 @@ def _elf_size(address: int) -> int:
     phentsize, phnum, shentsize, shnum = struct.unpack_from("<4H", header, 54)
     end = max(64, phoff + phentsize * phnum, shoff + shentsize * shnum)
     if end > _LIMIT or phentsize < 56 or (shnum and shentsize < 64):
-        raise HipFailure(HipCode.INVALID_IMAGE, "damaged ELF header")
+        raise HipFailure(
+            HipCode.INVALID_IMAGE,
+            f"damaged ELF header: {phnum} program headers of {phentsize} bytes and {shnum} section "
+            f"headers of {shentsize}, which end at byte {end}",
+        )
     try:
         for i in range(phnum):
             entry = peek.read(address + phoff + i * phentsize, 56, "ELF program header")
@@ -99,9 +109,11 @@ def _elf_size(address: int) -> int:
             offset, size = struct.unpack_from("<QQ", entry, 24)
             end = max(end, 0 if kind == _SECTION_NOBITS else offset + size)
     except HipFailure as error:
-        raise HipFailure(HipCode.INVALID_IMAGE, f"damaged ELF file: {error}") from error
+        raise HipFailure(HipCode.INVALID_IMAGE, f"truncated or damaged: {error}") from error
     if end > _LIMIT:
-        raise HipFailure(HipCode.INVALID_IMAGE, f"damaged ELF file: it would have {end} bytes")
+        raise HipFailure(
+            HipCode.INVALID_IMAGE, f"truncated or damaged: its headers make it {end} bytes long"
+        )
     return end
 
 

@@ -267,7 +267,9 @@ def test_a_truncated_object_does_not_crash():
     for length in (64, 200, 1000, len(data) // 2):
         buffer = np.zeros(len(data) + 8192, np.uint8)
         buffer[:length] = np.frombuffer(data[:length], np.uint8)
-        refused(hip.hipModuleLoadData(buffer), "InvalidImage")
+        said = refused(hip.hipModuleLoadData(buffer), "InvalidImage")
+        assert "truncated or damaged: of the " in said
+        assert "was all of the file there?" in said
 
 
 def test_objects_of_every_compiler_are_read_whole():
