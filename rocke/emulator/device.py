@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class EmulatedDevice:
             raise DeviceError(f"seed is {seed!r}, expected an integer from 0 to {_SEED_LIMIT}")
         self.seed = int(seed)
         self._report: CheckReport | None = None
-        self._expected: list[Expected] = []
+        self._expected: WeakKeyDictionary[threading.Thread, list[Expected]] = WeakKeyDictionary()
         self.memory = Memory(_MEMORY_LIMIT)
         self._executor = Executor(threads or len(os.sched_getaffinity(0)))
         self._loaded: dict[tuple[str, str], _Handle] = {}
@@ -267,6 +267,7 @@ class EmulatedDevice:
         Returns when the kernel has ended. Raises :class:`DeviceError` for sizes that the kernel
         or the target does not allow and :class:`KernelFault` for what the kernel does wrong.
         """
+        expected = self._expected.pop(threading.current_thread(), [])
         if not isinstance(kernel, LoadedKernel):
             raise DeviceError(f"launch: {type(kernel).__name__}, expected what load() gave")
         handle = kernel.handle
@@ -278,7 +279,7 @@ class EmulatedDevice:
             )
         geometry = self._geometry(handle, grid, block, dynamic_lds)
         with self._executor.lock:
-            self._launch(handle, geometry, bytes(kernargs))
+            self._launch(handle, geometry, bytes(kernargs), expected)
 
     def synchronize(self) -> None:
         """Wait for all launches: they have ended when :meth:`launch` returns."""
@@ -334,7 +335,16 @@ class EmulatedDevice:
             )
         return geometry
 
-    def _launch(self, handle: _Handle, geometry: Geometry, kernargs: bytes) -> None:
+    def launch_refused(self) -> None:
+        """A launch that this thread prepared will not come: forget what it should have written.
+
+        For those who check arguments before they call :meth:`launch`, which forgets by itself.
+        """
+        self._expected.pop(threading.current_thread(), None)
+
+    def _launch(
+        self, handle: _Handle, geometry: Geometry, kernargs: bytes, expected: Sequence[Expected]
+    ) -> None:
         info, image = handle.info, handle.image
         lds = info.lds + geometry.dynamic_lds
         work = self._work(handle, geometry, lds)
@@ -369,7 +379,7 @@ class EmulatedDevice:
                 self.max_instructions,
             )
             fault = reporter.fault(outcome.fault, outcome.counts, self.memory, ranges)
-        self._finish_checks(handle, geometry, checks, fault, ranges)
+        self._finish_checks(handle, geometry, checks, fault, ranges, expected)
         del holders
 
     def _start_checks(
@@ -401,9 +411,9 @@ class EmulatedDevice:
         checks: LaunchChecks | None,
         fault: KernelFault | None,
         ranges: Sequence[Range],
+        expected: Sequence[Expected],
     ) -> None:
         """Raise what the launch did wrong."""
-        expected, self._expected = self._expected, []
         if checks is None:
             if fault is not None:
                 raise fault
@@ -429,12 +439,13 @@ class EmulatedDevice:
     def expect_written(
         self, output: np.ndarray | Buffer, name: str = "output", *, where: np.ndarray | None = None
     ) -> None:
-        """In checked mode: the next launch must write every element of this array or buffer.
+        """In checked mode: the next launch of this thread must write every element of an output.
 
         An array is host memory that the launch uses in place (:meth:`wrap`), with any strides;
-        ``where``, of the same shape, leaves elements out. A buffer counts byte by byte. What is not
-        written becomes a finding of the uninitialised check. Raises :class:`DeviceError` on a
-        device without it.
+        ``where``, booleans of the same shape, leaves elements out. A buffer counts byte by byte.
+        What is not written becomes a finding of the uninitialised check. A launch that is refused
+        ends the expectation too. Raises :class:`DeviceError` on a device without the check, and
+        for another ``where``.
         """
         if Check.UNINITIALISED not in self.checks:
             raise DeviceError(
@@ -444,11 +455,13 @@ class EmulatedDevice:
         array = output
         if not isinstance(array, np.ndarray):
             array = self.memory.check(output, "expect_written").array
-        if where is not None and where.shape != array.shape:
-            raise DeviceError(
-                f"expect_written: where has shape {where.shape}, {name} has {array.shape}"
-            )
-        self._expected.append(Expected(array, name, where))
+        expected = Expected.of(array, name, where)
+        self._expected.setdefault(threading.current_thread(), []).append(expected)
+
+    @property
+    def never_launched(self) -> tuple[str, ...]:
+        """Names of the outputs that :meth:`expect_written` was told and no launch came for."""
+        return tuple(e.name for each in list(self._expected.values()) for e in each)
 
     @property
     def check_report(self) -> CheckReport:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import ctypes
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -74,6 +75,18 @@ class HasSignature(Protocol):
     def signature(self) -> Sequence[SignatureItem]:
         """The kernel's signature."""
         ...
+
+
+@contextlib.contextmanager
+def refusal_told(device: Device) -> Iterator[None]:
+    """Tell a device that awaits the outputs of a launch (the emulated one) if it does not come."""
+    try:
+        yield
+    except (ArgumentError, DeviceError):
+        refused = getattr(device, "launch_refused", None)
+        if refused is not None:
+            refused()
+        raise
 
 
 class Launcher:
@@ -190,6 +203,10 @@ class Launcher:
         Raises :class:`ArgumentError` that names the argument, :class:`DeviceError` from the device.
         A :class:`KernelFault` names the argument nearest to its address.
         """
+        with refusal_told(self.device):
+            self._run(arguments)
+
+    def _run(self, arguments: Mapping[str, Any]) -> None:
         self._check_names(arguments)
         encoded = self._values(arguments)
         arrays, addresses = self._pointers(arguments)

@@ -22,6 +22,9 @@ DEFAULT_ARCH = "gfx950"
 MAX_INSTRUCTIONS = 20_000_000
 """Instructions of one wave after which a test's kernel counts as looping."""
 
+_FAILED = pytest.StashKey[bool]()
+"""Whether a test did not come to its end."""
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -135,7 +138,11 @@ def rocke_device(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A device (:class:`rocke.runtime.Device`), emulated or real."""
     choice: Choice = request.param
     if choice.kind == "emulated":
-        yield _emulated(choice)
+        emulated = _emulated(choice)
+        yield emulated
+        left = ", ".join(emulated.never_launched)
+        if left and not request.node.stash.get(_FAILED, False):
+            pytest.fail(f"expect_written: no launch followed for {left}", pytrace=False)
         return
     from rocke.runtime import open_device
 
@@ -230,6 +237,7 @@ def pytest_runtest_makereport(
     outcome = yield
     if call.excinfo is None or call.when != "call":
         return
+    item.stash[_FAILED] = True
     result = outcome.get_result()
     if not result.failed:
         return

@@ -14,7 +14,7 @@ import numpy as np
 
 from rocke.compiler.code_object import CodeObject, KernelArgument, KernelInfo
 from rocke.runtime.device import Buffer, Device
-from rocke.runtime.launcher import Launcher
+from rocke.runtime.launcher import Launcher, refusal_told
 from rocke.runtime.packing import ArgumentError
 
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
@@ -50,31 +50,36 @@ def run_kernel(
     :class:`rocke.runtime.KernelFault` with the device's report for what the kernel does wrong, and
     what compiling and loading raise.
     """
-    code_object, known = _code_object(kernel, device.arch)
-    signature = signature if signature is not None else known
-    if named:
-        if arguments or dynamic_lds:
-            raise ArgumentError("named arguments go with neither positional ones nor dynamic_lds")
-        if signature is None:
-            raise ArgumentError("named arguments need a signature; without one give them in order")
-        Launcher(
-            device,
-            code_object,
-            signature,
-            kernel=symbol,
-            grid=grid,
-            block=block,
-            limits=limits,
-            outputs=outputs,
-        )(**named)
-        device.synchronize()
-        return
-    info = code_object.kernel(symbol)
-    loaded = device.load(code_object, symbol)
-    with ExitStack() as stack:
-        kernargs = _pack(device, info, arguments, stack)
-        device.launch(loaded, grid, block, kernargs, dynamic_lds=dynamic_lds)
-        device.synchronize()
+    with refusal_told(device):
+        code_object, known = _code_object(kernel, device.arch)
+        signature = signature if signature is not None else known
+        if named:
+            if arguments or dynamic_lds:
+                raise ArgumentError(
+                    "named arguments go with neither positional ones nor dynamic_lds"
+                )
+            if signature is None:
+                raise ArgumentError(
+                    "named arguments need a signature; without one give them in order"
+                )
+            Launcher(
+                device,
+                code_object,
+                signature,
+                kernel=symbol,
+                grid=grid,
+                block=block,
+                limits=limits,
+                outputs=outputs,
+            )(**named)
+            device.synchronize()
+            return
+        info = code_object.kernel(symbol)
+        loaded = device.load(code_object, symbol)
+        with ExitStack() as stack:
+            kernargs = _pack(device, info, arguments, stack)
+            device.launch(loaded, grid, block, kernargs, dynamic_lds=dynamic_lds)
+            device.synchronize()
 
 
 def _code_object(kernel: Any, arch: str) -> tuple[CodeObject, Sequence[Mapping[str, str]] | None]:

@@ -360,3 +360,22 @@ def test_hip_python_in_a_test(run_tests):
     assert "2 failed" in said
     assert "kernel: store_at" in said.split("rocke device report")[1]
     assert "device 3: there is one, number 0" in said.split("rocke device report")[2]
+
+
+def test_an_output_that_no_launch_was_to_write(run_tests):
+    said, code = run_tests(
+        """
+        @pytest.mark.rocke(device="emulated", check=True)
+        def test_nothing(rocke_device):
+            rocke_device.expect_written(np.zeros(4), "y")
+
+
+        @pytest.mark.rocke(device="emulated", check=True)
+        def test_something(rocke_device):
+            rocke_device.expect_written(np.zeros(4), "z")
+            raise ValueError("before the launch")
+        """
+    )
+    assert code == 1
+    assert "expect_written: no launch followed for y" in said
+    assert "followed for z" not in said

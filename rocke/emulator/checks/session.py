@@ -25,6 +25,7 @@ from rocke.emulator.descriptor import Descriptor
 from rocke.emulator.instruction import FLAT_SCRATCH, M0, VCC
 from rocke.emulator.memory import Range
 from rocke.emulator.runtime_ir import T_CHECKS, T_WAVES
+from rocke.runtime.device import DeviceError
 
 _FIELDS = at.FINDING_BYTES // 8
 _ALL_LANES = 0xFFFF_FFFF_FFFF_FFFF
@@ -85,6 +86,19 @@ class Expected:
     array: np.ndarray
     name: str
     where: np.ndarray | None
+
+    @classmethod
+    def of(cls, array: np.ndarray, name: str, where: np.ndarray | None) -> Expected:
+        """As given to ``expect_written``. Raises :class:`DeviceError` for a wrong ``where``."""
+        if where is not None:
+            kind = where.dtype if isinstance(where, np.ndarray) else type(where).__name__
+            if kind != np.bool_:
+                raise DeviceError(f"expect_written: where is {kind}, expected an array of bool")
+            if where.shape != array.shape:
+                raise DeviceError(
+                    f"expect_written: where has shape {where.shape}, {name} has {array.shape}"
+                )
+        return cls(array, name, where)
 
 
 class LaunchChecks:
