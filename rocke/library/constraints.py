@@ -123,6 +123,13 @@ class Unusable:
     """Stands for a value that satisfies nothing."""
 
 
+@dataclass(frozen=True)
+class Real(Unusable):
+    """A floating-point number: it satisfies no constraint, but may be a kernel's argument."""
+
+    value: float
+
+
 _UNUSABLE = Unusable()
 
 
@@ -132,6 +139,10 @@ def plain_value(value: Any) -> Any:
         return bool(value)
     if isinstance(value, (int, np.integer)):
         return int(value)
+    if isinstance(value, (float, np.floating)):
+        return Real(float(value))
+    if isinstance(value, Unusable):
+        return value
     return str(value) if isinstance(value, str) else _UNUSABLE
 
 

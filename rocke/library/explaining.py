@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rocke.library.constraints import Constraint, Problem, plain_problem
 from rocke.library.manifest import KernelEntry
 from rocke.library.naming import short
-from rocke.library.selector import FAMILY, known_fields, rank
+from rocke.library.selector import FAMILY, argument_rules, known_fields, rank
 
 _SHOWN = 3
 
@@ -92,6 +92,9 @@ def reasons(entry: KernelEntry, problem: Problem) -> tuple[str, ...]:
         own[0].reason(problem) + "".join(f" and {c.expected()}" for c in own[1:])
         for own in failing.values()
     ]
+    found += filter(
+        None, (r.reason(problem) for r in argument_rules(entry) if r.field not in failing)
+    )
     known = known_fields(entry)
     found += [f"{name} is not known to this kernel" for name in problem if name not in known]
     return tuple(found)

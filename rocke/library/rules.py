@@ -14,6 +14,7 @@ from rocke.library.constraints import MISSING, Constraint, contradiction
 from rocke.library.errors import CatalogueError
 from rocke.library.grids import grid_arguments
 from rocke.library.naming import short
+from rocke.library.value_rules import value_rules
 
 NAME_FIELD = "name"
 """The start of a kernel's name: no property of a problem."""
@@ -41,7 +42,8 @@ def selection(family: Family, spec: Any, entry: Entry) -> tuple[Constraint, ...]
             found[name] = _range(name, limits)
     for name, table in entry.select.items():
         _check_selected(name, family, spec, entry)
-        found[name] = _narrowed(name, table, found.get(name, []), f"{entry.where} select.{name}")
+        own = found.get(name) or _of_argument(name, family, spec, f"{entry.where} select.{name}")
+        found[name] = _narrowed(name, table, own, f"{entry.where} select.{name}")
     return tuple(c for own in found.values() for c in own)
 
 
@@ -51,6 +53,17 @@ def _range(name: str, limits: Mapping[str, Any]) -> list[Constraint]:
         return []
     bounds = zip(("min", "max", "multiple_of"), limit, strict=False)
     return [Constraint(name, op, value) for op, value in bounds]
+
+
+def _of_argument(name: str, family: Family, spec: Any, where: str) -> list[Constraint]:
+    """What a launch takes for a value argument; nothing for a field of the caller's own."""
+    types = ((a["name"], a["type"]) for a in family.signature(spec))
+    for rule in value_rules(types, family.limits(spec)):
+        if rule.field == name:
+            if not rule.integer:
+                raise CatalogueError(f"{where}: {name} is {rule.type}; select takes integers")
+            return rule.constraints()
+    return []
 
 
 def _check_selected(name: str, family: Family, spec: Any, entry: Entry) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from rocke.library import expressions
 from rocke.library.constraints import Constraint, Problem, plain_problem
 from rocke.library.manifest import KernelEntry
+from rocke.library.value_rules import ValueRule, value_rules
 
 FAMILY = "family"
 """The field of a problem that names the family."""
@@ -51,6 +52,12 @@ def known_fields(entry: KernelEntry) -> frozenset[str]:
     return frozenset({FAMILY, *fields, *values, *in_grid})
 
 
+def argument_rules(entry: KernelEntry) -> tuple[ValueRule, ...]:
+    """What a problem may give for the kernel's value arguments."""
+    values = ((a.name, a.type) for a in entry.arguments if a.kind == "by_value")
+    return value_rules(values, entry.limits)
+
+
 @dataclass(frozen=True)
 class _Range:
     field: str
@@ -64,7 +71,7 @@ class _Candidate:
     entry: KernelEntry
     order: Order
     ranges: tuple[_Range, ...]
-    rest: tuple[Constraint, ...]
+    rest: tuple[Constraint | ValueRule, ...]
 
     def fits(self, problem: Problem) -> bool:
         for r in self.ranges:
@@ -182,7 +189,7 @@ def _split(entry: KernelEntry) -> tuple[list[Constraint], _Candidate]:
     """The exact constraints in the order of their fields' names, and the rest as a candidate."""
     exact: dict[str, Constraint] = {}
     ranges: dict[str, _Range] = {}
-    rest = []
+    rest: list[Constraint | ValueRule] = [*argument_rules(entry)]
     for c in entry.constraints:
         if c.op == "eq" and c.field not in exact:
             exact[c.field] = c

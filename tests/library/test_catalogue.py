@@ -177,6 +177,35 @@ def test_a_selection_narrows_and_does_not_contradict(select, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("num_k_blocks = {min = 5000000000}", "leaves nothing: no value is at least 1 and at most"),
+        ("num_k_blocks = {eq = 'x'}", "leaves nothing"),
+        ("width = {max = 0}", "leaves nothing"),
+    ],
+)
+def test_a_selection_of_an_argument_is_within_its_limits(select, message):
+    with pytest.raises(CatalogueError) as caught:
+        expand(Catalogue.parse(HEAD + MAP + f"select = {{{select}}}\n" + GRID, "cat.toml"))
+    assert message in str(caught.value)
+
+
+def test_a_selection_of_an_argument_keeps_its_limits():
+    text = HEAD + MAP + "select = {width = {min = 8}}\n" + GRID
+    found = {(c.field, c.op): c.value for c in constraints(expand(Catalogue.parse(text)).jobs[0])}
+    family = FAMILIES["map_to_index"]
+    high = family.limits(family.make_spec({}))["width"][1]
+    assert (found["width", "min"], found["width", "max"]) == (8, high)
+
+
+def test_a_selection_takes_integer_arguments():
+    with pytest.raises(
+        CatalogueError, match=r"select\.scale_log2: scale_log2 is f32; select takes"
+    ):
+        plan("select = {scale_log2 = {min = 1}}\n")
+
+
 def test_a_selection_never_widens():
     made = plan("select = {seqlen_q = {min = 1, max = 4096}, head_size = {min = 1, max = 128}}\n")
     for job in made.jobs:

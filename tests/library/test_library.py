@@ -67,6 +67,40 @@ def test_a_problem_that_nothing_serves_is_refused_with_reasons(library, change, 
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [0, -5, None, "banana", 2**40, 1.5, True, np.float32(8)])
+@pytest.mark.parametrize("field", ["width", "num_k_blocks"])
+def test_a_value_that_the_launch_would_refuse_selects_nothing(library, field, value):
+    problem = {"family": "map_to_index", "rows": 9, field: value}
+    with pytest.raises(NoKernel, match=rf"{field} is .*, expected an integer of 1 to 21474"):
+        library.select(problem, "gfx942")
+    assert library.explain(problem, "gfx942").chosen is None
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"stride_q_token": 72}, True),
+        ({"stride_q_token": np.int64(72)}, True),
+        ({"stride_q_token": 73}, False),
+        ({"scale_log2": 0.25}, True),
+        ({"scale_log2": np.float32(0.25)}, True),
+        ({"scale_log2": 1}, True),
+        ({"scale_log2": "hm"}, False),
+        ({"scale_log2": True}, False),
+    ],
+)
+def test_other_arguments_than_those_of_constraints_are_checked_by_their_limits(
+    library, given, taken
+):
+    chosen = library.explain({**JENGA, **given}, "gfx942").chosen
+    assert (chosen is not None) == taken
+    if taken:
+        assert library.select({**JENGA, **given}, "gfx942").id == chosen
+    else:
+        with pytest.raises(NoKernel, match=next(iter(given))):
+            library.select({**JENGA, **given}, "gfx942")
+
+
 def test_a_target_that_the_library_is_not_for(library):
     with pytest.raises(NoKernel, match="no kernels for gfx90a: the library is for gfx942, gfx950"):
         library.select(JENGA, "gfx90a")
