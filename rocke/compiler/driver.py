@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -32,6 +33,7 @@ class DefaultCache:
 
 DEFAULT_CACHE: Final = DefaultCache()
 """Asks for :func:`rocke.compiler.default_cache`, looked up at the call."""
+_PACKAGE: Final = os.path.join(Path(__file__).parents[1], "")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def cached(
 ) -> CodeObject:
     """The code object from ``cache``, or by ``compile_``, which is then kept; tells its warnings.
 
-    The warnings name the caller of the function that calls this one.
+    The warnings name the first caller outside this package.
     """
     linker = find_linker(options.linker)
     store = default_cache() if isinstance(cache, DefaultCache) else cache
@@ -117,7 +119,7 @@ def cached(
         if store is not None:
             store.put(key, entry)
         code_object = stages.code_object
-    tell(code_object, entry.warnings, stacklevel=4)
+    tell(code_object, entry.warnings)
     return code_object
 
 
@@ -130,7 +132,7 @@ def compile_stages(
     """
     text = KernelText.of(kernel)
     stages = build(text, resolve_target(text, arch), options, texts=True)
-    tell(stages.code_object, stages.warnings, stacklevel=3)
+    tell(stages.code_object, stages.warnings)
     return stages
 
 
@@ -183,8 +185,11 @@ def build(
     )
 
 
-def tell(code_object: CodeObject, said: Iterable[str], *, stacklevel: int) -> None:
-    """Issue the warnings of a compilation."""
+def tell(code_object: CodeObject, said: Iterable[str]) -> None:
+    """Issue the warnings of a compilation, at the first caller outside this package."""
+    stacklevel, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        stacklevel, frame = stacklevel + 1, frame.f_back
     for line in said:
         warnings.warn(line, CompileWarning, stacklevel=stacklevel)
     for kernel in code_object.kernels:
@@ -194,7 +199,7 @@ def tell(code_object: CodeObject, said: Iterable[str], *, stacklevel: int) -> No
 
 
 def spill_text(kernel: KernelInfo) -> str:
-    """What a kernel spills, in words; empty for none."""
+    """What a kernel spills or keeps in scratch memory, in words; empty for none."""
     parts = [
         f"{count} {what}"
         for count, what in (
@@ -206,4 +211,6 @@ def spill_text(kernel: KernelInfo) -> str:
     ]
     if kernel.uses_dynamic_stack:
         parts.append("a stack of unknown size")
+    if parts and not kernel.spills:
+        parts.append("no register spilled")
     return f"{kernel.name}: " + ", ".join(parts) if parts else ""

@@ -209,7 +209,7 @@ def stages_in_worker(
     text = KernelText.of(kernel)
     target = resolve_target(text, arch)
     stages = (worker or _SHARED).build(text, target.name, options, texts=True, timeout=timeout)
-    tell(stages.code_object, stages.warnings, stacklevel=3)
+    tell(stages.code_object, stages.warnings)
     return stages
 
 

@@ -5,11 +5,14 @@ import ctypes
 import numpy as np
 import pytest
 
+from rocke.compiler import SpillWarning
 from rocke.compiler.code_object import CodeObjectError
+from rocke.compiler.source import KernelText
 from rocke.core.ir import F32, I32, IRBuilder, PtrType
 from rocke.emulator import EmulatedDevice
 from rocke.runtime import ArgumentError, Buffer, DeviceError, KernelFault
 from rocke.testing import run_kernel
+from tests.compiler.mlir_sources import kernel_text
 from tests.emulator.small_kernels import ADD, STORE_AT, build
 
 SIZES = {"grid": (4, 1, 1), "block": (256, 1, 1)}
@@ -156,3 +159,27 @@ def test_memory_is_released_after_a_fault(device):
     with pytest.raises(KernelFault):
         run_kernel(device, build(STORE_AT, "gfx942"), out, 1, grid=(1, 1, 1), block=(64, 1, 1))
     assert device.memory.ranges() == []
+
+
+class Signed(KernelText):
+    """MLIR text as a kernel that ``run_kernel`` compiles."""
+
+    def signature(self):
+        return []
+
+
+def test_scratch_without_spills_warns_where_the_kernel_is_run(device):
+    body = """
+    %c = llvm.mlir.constant(64 : i32) : i32
+    %a = llvm.alloca %c x i32 : (i32) -> !llvm.ptr<5>
+    %q = llvm.getelementptr %a[%n] : (!llvm.ptr<5>, i32) -> !llvm.ptr<5>, i32
+    llvm.store volatile %n, %q : i32, !llvm.ptr<5>
+    """
+    text = kernel_text(body, name="array")
+    kernel = Signed(text.name, text.mlir, text.attributes)
+    with pytest.warns(SpillWarning) as caught:
+        run_kernel(device, kernel, np.zeros(1), 5, grid=(1, 1, 1), block=(64, 1, 1))
+    assert [str(warning.message) for warning in caught] == [
+        "array: 260 bytes of scratch memory a work-item, no register spilled (on gfx942)"
+    ]
+    assert caught[0].filename == __file__
