@@ -10,7 +10,7 @@ import bisect
 import mmap
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -24,6 +24,10 @@ GUARD = 65536
 ALIGN = 4096
 _QUARANTINE_BYTES = 64 << 20
 _FREED_KEPT = 256
+_TOLD_DISTANCE = 1 << 32
+"""From a buffer, in bytes: an index that went astray is not as far off."""
+_TOLD_DISTANCE_INSIDE = 4096
+"""From what the device itself keeps in the process's memory, next to which anything may lie."""
 
 
 class Range(NamedTuple):
@@ -33,6 +37,16 @@ class Range(NamedTuple):
     hi: int
     writable: bool
     what: str
+
+
+class Foreign(NamedTuple):
+    """What lies at an address outside a device's buffers.
+
+    ``sure`` tells that the address was meant, so that it is no buffer's index that went astray.
+    """
+
+    what: str
+    sure: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +79,14 @@ class EmulatedBuffer:
 
 
 class Memory:
-    """The allocations of one device. Safe to use from several threads."""
+    """The allocations of one device. Safe to use from several threads.
+
+    ``elsewhere`` may tell what an address is that lies near no buffer, for messages.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.elsewhere: Callable[[int], Foreign | None] = lambda address: None
         self._lock = threading.Lock()
         self._live: dict[int, EmulatedBuffer] = {}
         self._used = 0
@@ -154,24 +172,40 @@ class Memory:
         known = sorted(ranges)
         i = bisect.bisect_right([r.lo for r in known], address) - 1
         below = known[i] if i >= 0 else None
-        above = known[i + 1] if i + 1 < len(known) else None
         if below is not None and address < below.hi:
             room = below.hi - address
             kind = "" if below.writable else ", which is read-only"
             return f"{room} bytes before the end of the {below.what}{kind}"
-        gaps = [address - below.hi] if below is not None else []
-        gaps += [above.lo - address] if above is not None else []
+        live = set(self.ranges())
+        distance, near = _nearest(address, [r for r in known if r in live])
+        if distance < GUARD:
+            return near
+        inside, kept = _nearest(address, [r for r in known if r not in live])
+        if inside < _TOLD_DISTANCE_INSIDE:
+            distance, near = inside, kept
+        foreign = self.elsewhere(address)
+        if foreign is not None:
+            astray = not foreign.sure and distance < _TOLD_DISTANCE
+            return f"{foreign.what}, {near}" if astray else foreign.what
         with self._lock:
             freed = [r for r in self._freed if r.lo <= address < r.hi]
         # The host may use the memory of an array again, next to one that is live.
-        if freed and min(gaps, default=GUARD) >= GUARD:
+        if freed:
             return f"in a freed {freed[-1].what}"
-        if below is not None and (above is None or address - below.hi <= above.lo - address):
-            if address - below.hi < 1 << 32:
-                return f"{address - below.hi} bytes past the end of the {below.what}"
-        elif above is not None and above.lo - address < 1 << 32:
-            return f"{above.lo - address} bytes before the {above.what}"
-        return "far from every allocation"
+        return near if distance < _TOLD_DISTANCE else "far from every allocation"
+
+
+def _nearest(address: int, known: list[Range]) -> tuple[int, str]:
+    """How far the nearest of sorted ranges is that do not hold the address, and where, in words."""
+    i = bisect.bisect_right([r.lo for r in known], address) - 1
+    found = (1 << 64, "")
+    if i + 1 < len(known):
+        gap = known[i + 1].lo - address
+        found = gap, f"{gap} bytes before the {known[i + 1].what}"
+    if i >= 0 and address - known[i].hi <= found[0]:
+        gap = address - known[i].hi
+        found = gap, f"{gap} bytes past the end of the {known[i].what}"
+    return found
 
 
 def allocation(address: int, ranges: Iterable[Range]) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocke.emulator.memory import Memory, Range, memory_map
+from rocke.emulator.memory import Foreign, Memory, Range, memory_map
 from rocke.emulator.state import MAP_WRITABLE
 
 ranges = st.lists(
@@ -66,6 +66,25 @@ def test_a_live_neighbour_is_named_rather_than_an_array_that_was_there_before():
     memory.wrap(array[:100])
     text = memory.explain(array.ctypes.data + 104, memory.ranges())
     assert text.startswith("4 bytes past the end of the wrapped array of 100 bytes")
+
+
+def test_what_lies_elsewhere_is_told_before_a_distance():
+    memory = Memory(1 << 30)
+    buffer = memory.allocate(100)
+    packet = Range(buffer.address + (1 << 20), buffer.address + (1 << 20) + 64, False, "packet")
+    ranges = [*memory.ranges(), packet]
+    end = f" bytes past the end of the buffer of 100 bytes at {buffer.address:#x}"
+    far = packet.lo - 10_000
+    assert memory.explain(far, ranges) == f"{far - buffer.address - 100}{end}"
+    assert memory.explain(packet.hi + 8, ranges) == "8 bytes past the end of the packet"
+    memory.elsewhere = lambda address: Foreign("host memory", False)
+    assert memory.explain(far, ranges) == f"host memory, {far - buffer.address - 100}{end}"
+    assert (
+        memory.explain(packet.hi + 8, ranges) == "host memory, 8 bytes past the end of the packet"
+    )
+    assert memory.explain(buffer.address + 50_100, ranges) == f"50000{end}"
+    memory.elsewhere = lambda address: Foreign("memory of another", True)
+    assert memory.explain(far, ranges) == "memory of another"
 
 
 def test_freed_memory_counts_no_more_and_is_recognised():

@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
 import numpy as np
 
 from rocke.emulator.hip import peek
 from rocke.emulator.hip.errors import HipCode, HipFailure
 from rocke.emulator.hip.gpu import Gpu
-from rocke.emulator.memory import EmulatedBuffer
+from rocke.emulator.memory import GUARD, EmulatedBuffer, Foreign
 from rocke.runtime.device import DeviceError
 
 
@@ -99,6 +100,8 @@ class HipMemory:
         self._live: dict[int, Allocation] = {}
         self._freed: deque[Allocation] = deque()
         self._freed_bytes = 0
+        for gpu in gpus:
+            gpu.device.memory.elsewhere = partial(self._foreign, gpu)
 
     def allocate(self, gpu: Gpu, nbytes: int, kind: MemoryKind, flags: int = 0) -> int:
         """New memory and its address; 0 for no bytes."""
@@ -270,9 +273,23 @@ class HipMemory:
         while self._freed_bytes > _FREED_BYTES or len(self._freed) > _FREED_COUNT:
             self._freed_bytes -= self._freed.popleft().nbytes
 
-    def _was_freed(self, address: int) -> bool:
+    def _was_freed(self, address: int, margin: int = 0) -> bool:
         with self._lock:
-            return any(0 <= address - a.address < a.nbytes for a in self._freed)
+            return any(-margin <= address - a.address < a.nbytes + margin for a in self._freed)
+
+    def _foreign(self, gpu: Gpu, address: int) -> Foreign | None:
+        """What an address is that lies near no memory that kernels of ``gpu`` may use."""
+        found = self.find(address)
+        if found is not None and gpu.index not in found.views:
+            return Foreign(
+                f"memory of GPU {found.gpu.index}, to which GPU {gpu.index} has no access "
+                "(hipDeviceEnablePeerAccess gives it)",
+                True,
+            )
+        # Freed memory is still there for a while, with the guard zones around it.
+        if self._was_freed(address, GUARD) or not peek.usable(address, 1, "r"):
+            return None
+        return Foreign("host memory that is not registered (hipHostRegister does it)", False)
 
     def _count(self, gpu: Gpu, kind: MemoryKind, nbytes: int) -> None:
         if kind is MemoryKind.HOST:

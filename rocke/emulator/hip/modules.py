@@ -176,11 +176,7 @@ class HipModules:
         owner = self.memory.find(address)
         if owner is None or owner.gpu is gpu or gpu.index in owner.views:
             return fault
-        text = (
-            f"{fault}\n  the address is memory of device {owner.gpu.index}, to which device "
-            f"{gpu.index} has no access: hipDeviceEnablePeerAccess gives it"
-        )
-        return KernelFault(text, {**fault.report, "owner": owner.gpu.index})
+        return KernelFault(str(fault), {**fault.report, "owner": owner.gpu.index})
 
     def _translate(self, module: Module, info: KernelInfo) -> int:
         device = module.gpu.device

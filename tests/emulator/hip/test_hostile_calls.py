@@ -205,6 +205,32 @@ def test_memory_that_was_freed():
 
 
 @on_emulated_gpu()
+def test_host_memory_as_an_argument():
+    kernel, array = get_kernel("STORE_AT"), np.zeros(64, np.int32)
+    whole = pages(1 << 20)
+    for address in (array.ctypes.data, whole + 4096):
+        given = (ctypes.c_void_p(address), ctypes.c_int64(0))
+        said = refused(launch(kernel, ONE, WAVE, given), "IllegalAddress").splitlines()[0]
+        assert "bytes at 0x" in said
+        assert ", host memory that is not registered (hipHostRegister does it)" in said
+    check(hip.hipHostRegister(array, array.nbytes, 0))
+    check(launch(kernel, ONE, WAVE, (array, ctypes.c_int64(0))))
+    check(hip.hipHostUnregister(array))
+    said = refused(launch(kernel, ONE, WAVE, (array, ctypes.c_int64(0))), "IllegalAddress")
+    assert "host memory that is not registered" in said
+    LIBC.munmap(whole, 1 << 20)
+    # An index that went astray is no host memory, wherever the device keeps its own.
+    memory = to_device(np.zeros(64, np.int32))
+    for index in (64, 5000, -1, -5000):
+        astray = (memory, ctypes.c_int64(index))
+        said = refused(launch(kernel, ONE, WAVE, astray), "IllegalAddress")
+        assert "host memory" not in said
+    check(hip.hipFree(memory))
+    said = refused(launch(kernel, ONE, WAVE, (memory, ctypes.c_int64(5000))), "IllegalAddress")
+    assert "host memory" not in said
+
+
+@on_emulated_gpu()
 def test_flags_that_there_are_not():
     array = np.zeros(4096, np.uint8)
     c = ctypes.CDLL("libamdhip64.so")

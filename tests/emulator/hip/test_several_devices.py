@@ -28,6 +28,10 @@ SAME = "gfx942,gfx942:xnack+"
 GRID, BLOCK = (4, 1, 1), (256, 1, 1)
 
 
+def first_line(said):
+    return said.splitlines()[0]
+
+
 def add_kernel(arch):
     module = check(hip.hipModuleLoadData(code_object("ADD", arch).data))
     return check(hip.hipModuleGetFunction(module, b"add"))
@@ -170,7 +174,7 @@ def test_peer_access():
     kernel = add_kernel("gfx942")
     arguments = (x, y, z, n)
     said = refused(launch(kernel, GRID, BLOCK, arguments), "IllegalAddress")
-    assert "memory of device 1, to which device 0 has no access" in said
+    assert ", memory of GPU 1, to which GPU 0 has no access (hipDeviceEnable" in first_line(said)
     check(hip.hipDeviceEnablePeerAccess(1, 0))
     check(launch(kernel, GRID, BLOCK, arguments))
     np.testing.assert_array_equal(to_host(z, a), a + b)
@@ -185,8 +189,14 @@ def test_peer_access():
     refused(hip.hipDeviceEnablePeerAccess(0, 0), "InvalidDevice")
     check(hip.hipDeviceDisablePeerAccess(1))
     refused(hip.hipDeviceDisablePeerAccess(1), "PeerAccessNotEnabled")
-    refused(launch(kernel, GRID, BLOCK, arguments), "IllegalAddress")
+    for memory in (arguments[0], later):
+        given = (memory, *arguments[1:])
+        said = refused(launch(kernel, GRID, BLOCK, given), "IllegalAddress")
+        assert ", memory of GPU 1, to which GPU 0 has no access (" in first_line(said)
+        assert stand_in.last_fault().report["owner"] == 1
     check(hip.hipFree(later))
+    said = refused(launch(kernel, GRID, BLOCK, (later, *arguments[1:])), "IllegalAddress")
+    assert "no access" not in said
 
 
 @on_emulated_gpu(SAME)
