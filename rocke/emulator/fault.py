@@ -31,6 +31,11 @@ _WHAT = {
     Fault.UNSUPPORTED: "form of the instruction is not supported",
 }
 
+_NO_LDS = (
+    "0: the code object declares none, so its LDS is the launch's to give, in bytes: dynamic_lds, "
+    "with HIP sharedMemBytes"
+)
+
 
 class FaultReporter:
     """Everything that a report about one launch needs."""
@@ -109,7 +114,7 @@ class FaultReporter:
         report["lanes"] = [i for i in range(64) if record.lanes >> i & 1]
         where = f": {record.size} bytes at {record.address:#x}"
         if kind in (Fault.LDS_READ, Fault.LDS_WRITE):
-            return f"{where}, the workgroup has {self.lds}"
+            return f"{where}, the workgroup has {self.lds or _NO_LDS}"
         if kind in (Fault.GLOBAL_READ, Fault.GLOBAL_WRITE):
             segment = {SHARED_APERTURE_HI: "in LDS", PRIVATE_APERTURE_HI: "in scratch"}
             known = segment.get(record.address >> 32)

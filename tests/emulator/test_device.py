@@ -271,7 +271,11 @@ def test_dynamic_lds_is_given_and_bounded(device):
     assert fault.report["kind"] == "lds_write"
     assert fault.report["lanes"] == [63]
     assert fault.report["address"] == 296
-    assert "the workgroup has 296" in str(fault)
+    assert "the workgroup has 296\n" in str(fault)
+    fault = fault_of(lds_at, device, 0, 0)
+    hint = "the workgroup has 0: the code object declares none, so its LDS is the launch's to give"
+    assert hint in str(fault)
+    assert "dynamic_lds, with HIP sharedMemBytes\n" in str(fault)
 
 
 def test_an_endless_loop_ends_with_where_it_loops(device):
