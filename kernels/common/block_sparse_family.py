@@ -18,7 +18,7 @@ from .block_sparse_reference import (
     block_sparse_attention_reference,
 )
 from .bsa_shape import Shape
-from .bsa_spec import MASK_MODES, PATTERNS
+from .bsa_spec import MASK_MODES, PATTERNS, longest_key_stride
 from .fmha_arch import FMHA_DTYPES
 from .sparse_problems import GARBAGE, NUMPY_TYPES
 
@@ -51,7 +51,8 @@ def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
         count = heads if name in "qo" else ("ceil_div", heads, "heads_per_kv")
         tensor = access(name, count, (rows, f"stride_{name}_token"), (spec.head_size, 1))
         limits[name.upper()] = {**tensor, "align": 16, "span": (2, 2**32)}
-        limits[f"stride_{name}_token"] = (spec.head_size, 2**31 - 1, STEP)
+        longest = 2**31 - 1 if name in "qo" else longest_key_stride(spec)
+        limits[f"stride_{name}_token"] = (spec.head_size, longest, STEP)
         limits |= {f"stride_{name}_{axis}": (0, 2**62, STEP) for axis in ("batch", "head")}
     limits["O"]["apart"] = True
     if spec.need_lse:

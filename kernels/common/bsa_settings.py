@@ -13,6 +13,8 @@ from .bsa_layout import WAVE_SIZE, TileLayout, key_layout, value_layout
 
 ELEMENT_BYTES = 2
 """f16 and bf16."""
+MOST_OF_TABLE = (64, 4)
+"""The largest ``tile_k`` and ``waves_q`` of :func:`default_settings`."""
 MOST_FOR_TWO = 128
 """Head size up to which a wave's output, query and scores leave room for a second wave."""
 STAGED_BYTES = 256
@@ -116,9 +118,10 @@ def _candidates(
     direct = 16 in facts.direct_lds_bytes
     row_tiles = block_q // wave_rows
     # Equal shares where the waves do not divide the block: 5 row tiles are 3 + 2, not 4 + 1.
-    workgroups = -(-row_tiles // min(4, row_tiles))
+    most_k, most_q = MOST_OF_TABLE
+    workgroups = -(-row_tiles // min(most_q, row_tiles))
     waves_q = -(-row_tiles // workgroups)
-    for tile_k in range(min(64, block_k), 0, -16):
+    for tile_k in range(min(most_k, block_k), 0, -16):
         if tile_k % wave_rows == 0 and block_k % tile_k == 0:
             for waves_k in (2, 1) if direct and waves_q <= 2 else (1,):
                 yield BlockSparseSettings(

@@ -22,7 +22,8 @@ Parameters of the kernel, in order (those in brackets exist only where the named
 
 Strides are in elements; the head dimension (and a pattern's last) is contiguous. A stride of 0
 shares a pattern. Token, head and batch strides of Q, K, V and O are multiples of 8, so that every
-row is 16-byte aligned; one head's rows span less than 2**32 bytes.
+row is 16-byte aligned; one head's rows span less than 2**32 bytes, and token strides of K and V
+are at most :func:`longest_key_stride`, whatever the number of keys.
 
 Grid: x = query blocks times workgroups a block, y = query heads, z = batch. Which of them a
 workgroup takes is :mod:`.bsa_order`'s business.
@@ -36,7 +37,14 @@ from rocke.arch import Target, target
 from rocke.core.ir import PtrType, ScalarType, ptr, scalar_type
 from rocke.helpers.spec import check_choice, check_int, check_name, first_reason, kernel_name_join
 
-from .bsa_settings import BlockSparseSettings, check_settings, default_settings
+from .bsa_layout import SLOT, WAVE_SIZE
+from .bsa_settings import (
+    ELEMENT_BYTES,
+    MOST_OF_TABLE,
+    BlockSparseSettings,
+    check_settings,
+    default_settings,
+)
 from .fmha_arch import validate_fmha_mfma_atom
 
 PATTERNS = ("list", "bitmap")
@@ -45,6 +53,10 @@ NO_WINDOW = 2**30
 """``window_left`` or ``window_right`` without a bound."""
 EMPTY_LSE = -3.4028234663852886e38
 """The ``LSE`` of a row that attends nothing: the largest negative finite f32."""
+PIECE_ELEMENTS = WAVE_SIZE * SLOT
+"""Of K or V, what a wave copies at once."""
+EARLIER_BYTES = 4096
+"""More than the immediate of a direct copy, by which descriptors begin before the rows."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +133,20 @@ def is_valid_block_sparse_spec(
         return False, reason
     facts: Target = target(arch)
     return check_settings(spec.resolve(arch), facts, spec.head_size, spec.block_q, spec.block_k)
+
+
+def longest_key_stride(spec: BlockSparseAttentionSpec) -> int:
+    """The longest token stride of K and V, in elements, on every target.
+
+    Copies address whole tiles, and past the last row the pieces that are as many in every wave, by
+    offsets of 32 bits that must not come round to real rows; direct copies begin their descriptor
+    up to 4 KiB earlier. The table has tiles of up to 64 keys and up to 4 waves to a tile.
+    """
+    tile_k, waves_q = MOST_OF_TABLE
+    if spec.settings is not None:
+        tile_k, waves_q = spec.settings.tile_k, spec.settings.waves_q
+    rows = tile_k + -(-PIECE_ELEMENTS * waves_q // spec.head_size)
+    return (2**32 - EARLIER_BYTES) // ELEMENT_BYTES // rows
 
 
 def block_sparse_attention_grid(

@@ -108,6 +108,10 @@ def block_sparse_attention(
         need_lse=need_lse,
         row_order=row_order is not None,
     )
+    if kernel.settings is None:
+        tensors.check_tiles()
+    else:
+        tensors.check_tiles(kernel.settings.tile_k, kernel.settings.waves_q)
     if flag("checked", checked):
         given = row_order if isinstance(row_order, np.ndarray) else None
         check_contents(pattern, tensors.seqlen_k, variable_block_sizes, given)

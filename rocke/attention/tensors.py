@@ -79,6 +79,20 @@ class Tensors:
         """Elements of a row."""
         return self.q.shape[3]
 
+    def check_tiles(self, tile_k: int = 64, waves_q: int = 4) -> None:
+        """Refuse keys so far apart that a tile's offsets come round; raises :class:`ArgumentError`.
+
+        By default for the largest tile, and the most waves to it, that the kernels' table has.
+        """
+        for name, view in (("k", self.k), ("v", self.v)):
+            if view.size and view.shape[2] > 1:
+                most = longest_stride(self.head_size, tile_k, waves_q)
+                if view.strides[2] > most:
+                    raise ArgumentError(
+                        f"{name}: token stride {view.strides[2]} bytes, expected at most {most}: "
+                        "a tile of keys is addressed by 32-bit offsets, past the last key too"
+                    )
+
     def output(self) -> np.ndarray:
         """A new array for o, in the layout of q, as ``[batch, heads, sequence, dimension]``."""
         batch, heads, rows, size = self.q.shape
@@ -137,6 +151,12 @@ def element_strides(view: np.ndarray) -> tuple[int, int, int]:
         for default, n, stride in zip(defaults, view.shape[:3], view.strides[:3], strict=True)
     )
     return batch, head, token
+
+
+def longest_stride(head_size: int, tile_k: int, waves_q: int) -> int:
+    """The longest token stride of k and v in bytes, as the kernels have it."""
+    rows = tile_k + -(-512 * waves_q // head_size)
+    return (SPAN - 4096) // 2 // rows * 2
 
 
 def check_strides(name: str, view: np.ndarray) -> None:

@@ -17,6 +17,9 @@ from rocke.kernels.common.block_sparse_attention import (
     is_valid_block_sparse_spec,
 )
 from rocke.kernels.common.bsa_layout import PaddedLayout, SwizzledLayout, key_layout, value_layout
+from rocke.kernels.common.bsa_settings import MOST_OF_TABLE
+from rocke.kernels.common.bsa_spec import longest_key_stride
+from rocke.kernels.common.bsa_staging import MOST_IMMEDIATE
 from tests.kernels.block_sparse_runs import ARCHS, with_options
 
 STEPS = range(16, 257, 16)
@@ -43,10 +46,34 @@ def test_every_size_has_settings(arch, head_size):
             spec = BlockSparseAttentionSpec(head_size, block_q=block_q, block_k=block_k)
             assert is_valid_block_sparse_spec(spec, arch) == (True, "ok")
             settings = spec.resolve(arch)
+            assert settings.tile_k <= MOST_OF_TABLE[0]
+            assert settings.waves_q <= MOST_OF_TABLE[1]
             assert settings.rows * spec.workgroups_per_block(arch) >= block_q
             assert settings.work_items <= 1024
             if arch != "gfx950":
                 assert settings.lds_bytes(TARGETS[arch], head_size) <= 32 * 1024
+
+
+def last_row(layout, waves_q):
+    """The last row that the pieces of a tile address, as many of them in every wave."""
+    pieces = -(-layout.pieces // waves_q) * waves_q
+    if isinstance(layout, PaddedLayout):
+        return pieces - 1 + (64 // layout.slots - 1) * layout.pieces
+    return (64 * pieces - 1) // layout.slots
+
+
+@pytest.mark.parametrize("waves_q", range(1, 9))
+@pytest.mark.parametrize("head_size", range(32, 257, 16))
+def test_no_offset_of_a_tile_comes_round_at_32_bits(head_size, waves_q):
+    for wave_rows, tile_k in ((16, 16), (16, 48), (32, 64), (32, 256)):
+        settings = BlockSparseSettings(wave_rows, waves_q, 1, tile_k, 2)
+        spec = BlockSparseAttentionSpec(head_size, settings=settings)
+        stride = longest_key_stride(spec) // 8 * 8
+        for layout_of in (key_layout, value_layout):
+            layout = layout_of(TARGETS["gfx950"], wave_rows, tile_k, head_size)
+            row = last_row(layout, waves_q)
+            assert row >= tile_k - 1
+            assert 2 * (row * stride + head_size) + MOST_IMMEDIATE < 2**32
 
 
 REFUSED = [
