@@ -99,6 +99,8 @@ class Family:
     draws random arguments (an unknown option is a ``ValueError`` that lists
     :attr:`problem_options`), ``reference(spec, problem)`` gives the outputs by name (float64, or
     exact), ``tolerance(spec)`` the accepted ``norm(out - ref) / norm(ref)``.
+    ``problem_bytes(spec, options)``, for every option of ``make_problem``, estimates the most bytes
+    that drawing a problem and computing its reference hold at once; it is seldom too low.
 
     Where the spec holds all sizes, ``grid(spec)`` counts workgroups of ``block`` work-items and
     ``matrix_instructions(spec, arch)`` the matrix instructions of a launch that skips nothing;
@@ -122,6 +124,7 @@ class Family:
     make_problem: Callable[..., Problem]
     reference: Callable[[Any, Problem], dict[str, np.ndarray]]
     tolerance: Callable[[Any], float]
+    problem_bytes: Callable[[Any, Mapping[str, Any]], int]
     grid: Callable[[Any], Grid] = _by_launch
     block: Grid = BY_LAUNCH
     matrix_instructions: Callable[[Any, str], int] = _by_launch

@@ -17,10 +17,12 @@ from .block_sparse_reference import (
     attended_by_list,
     block_sparse_attention_reference,
 )
+from .bsa_output import NOWHERE
+from .bsa_settings import ELEMENT_BYTES
 from .bsa_shape import Shape
 from .bsa_spec import MASK_MODES, PATTERNS, longest_key_stride
 from .fmha_arch import FMHA_DTYPES
-from .sparse_problems import GARBAGE, NUMPY_TYPES
+from .sparse_problems import GARBAGE, NUMPY_TYPES, attention_bytes
 
 TOLERANCES = {"f16": 1e-3, "bf16": 8e-3}
 """Accepted norm(out - ref) / norm(ref): about two roundings of P and O to the type."""
@@ -50,7 +52,10 @@ def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
         rows = "seqlen_q" if name in "qo" else "seqlen_k"
         count = heads if name in "qo" else ("ceil_div", heads, "heads_per_kv")
         tensor = access(name, count, (rows, f"stride_{name}_token"), (spec.head_size, 1))
-        limits[name.upper()] = {**tensor, "align": 16, "span": (2, 2**32)}
+        # Rows of O that are not stored go to NOWHERE, which must lie past its end. Those of LSE too,
+        # but it is far smaller than O.
+        size = ELEMENT_BYTES * NOWHERE if name == "o" else 2**32
+        limits[name.upper()] = {**tensor, "align": 16, "span": (2, size)}
         longest = 2**31 - 1 if name in "qo" else longest_key_stride(spec)
         limits[f"stride_{name}_token"] = (spec.head_size, longest, STEP)
         limits |= {f"stride_{name}_{axis}": (0, 2**62, STEP) for axis in ("batch", "head")}
@@ -266,6 +271,13 @@ def _flatten(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
     return {f.name: getattr(spec, f.name) for f in _FIELDS}
 
 
+def _problem_bytes(spec: BlockSparseAttentionSpec, options: Mapping[str, Any]) -> int:
+    heads = options["batch"] * options["heads"]
+    q, k = options["seqlen_q"], options["seqlen_k"]
+    blocks = heads * -(-q // spec.block_q) * -(-k // spec.block_k)
+    return attention_bytes(heads, (q, k), spec.head_size, blocks)
+
+
 BLOCK_SPARSE = Family(
     name="block_sparse_attention",
     summary="block-sparse attention forward, fast: many waves, any lengths, bitmap or lists",
@@ -280,6 +292,7 @@ BLOCK_SPARSE = Family(
     make_problem=make_block_sparse_problem,
     reference=_reference,
     tolerance=lambda spec: TOLERANCES[spec.dtype],
+    problem_bytes=_problem_bytes,
     launch=LaunchRule(
         grid=_grid,
         block=kernels.block_sparse_attention_block,

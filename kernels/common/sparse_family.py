@@ -22,7 +22,7 @@ from .sparse_attention_reference import (
     attended_by_list,
     sparse_attention_reference,
 )
-from .sparse_problems import make_jenga_problem, make_vsa_problem
+from .sparse_problems import attention_bytes, make_jenga_problem, make_vsa_problem
 from .sparse_spec import (
     ELEMENT_BYTES,
     MAX_SIZE,
@@ -137,6 +137,14 @@ def _tolerance(spec: SparseGeometry) -> float:
     return TOLERANCES[spec.common.dtype]
 
 
+def _problem_bytes(spec: SparseGeometry, options: Mapping[str, Any]) -> int:
+    shape = spec.common.shape
+    row = max(spec.num_k_blocks, getattr(spec, "max_blocks_per_q", 0))
+    tokens = options["seqlen_q"] or spec.seqlen_q, options["seqlen_k"] or spec.seqlen_k
+    heads = max(shape.num_query_heads, shape.num_kv_heads)
+    return attention_bytes(heads, tokens, shape.head_size, spec.num_q_blocks * row)
+
+
 _DEMO = {
     "head_size": 128,
     "num_query_heads": 2,
@@ -162,6 +170,7 @@ JENGA = Family(
     make_problem=make_jenga_problem,
     reference=_jenga_reference,
     tolerance=_tolerance,
+    problem_bytes=_problem_bytes,
     matrix_instructions=_matrix_instructions,
     kernel_name=_kernel_name,
     demo=_DEMO,
@@ -192,6 +201,7 @@ VSA = Family(
     make_problem=make_vsa_problem,
     reference=_vsa_reference,
     tolerance=_tolerance,
+    problem_bytes=_problem_bytes,
     matrix_instructions=_matrix_instructions,
     kernel_name=_kernel_name,
     demo=_DEMO,

@@ -41,6 +41,16 @@ def attended_blocks(
     return [rng.permutation(blocks)[:count] for _ in range(spec.num_q_blocks)]
 
 
+def attention_bytes(heads: int, tokens: tuple[int, int], head_size: int, blocks: int) -> int:
+    """An estimate of the bytes that an attention problem and its reference hold at once.
+
+    ``heads`` counts those of the whole batch, ``tokens`` queries and keys, ``blocks`` the entries
+    of the pattern. An element of Q, K, V or O counts 12 bytes: it is drawn as f32, and the
+    reference computes a head in float64. An entry of the pattern counts 20: a float64, and lists.
+    """
+    return 12 * heads * 2 * sum(tokens) * head_size + 20 * blocks
+
+
 def make_jenga_problem(
     spec: JengaSparseSpec,
     rng: np.random.Generator,

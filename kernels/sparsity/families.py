@@ -20,6 +20,21 @@ COMPANIONS = (
     *(DELTAS_TO_INDEX, ROW_ORDER, TOP_K, BLOCK_MEANS),
 )
 
+_ELEMENT_BYTES = 20
+"""Of one element of a problem: as float64 or int64, the mask beside it, and what is kept."""
+
+
+def _elements(spec: Any, n: Mapping[str, Any]) -> int:
+    """About as many elements as the arrays of a problem have, by its options."""
+    if "tokens" in n:
+        return int(n["batch"] * n["heads"] * n["tokens"] * spec.head_size)
+    rows = int(n["rows"] if "rows" in n else n["matrices"] * n["num_q_blocks"])
+    if "num_k_blocks" not in n:
+        return rows
+    inverse = n["matrices"] * n["num_k_blocks"] * n["inverse_width"] if "inverse_width" in n else 0
+    return int(rows * (n["num_k_blocks"] + n["width"]) + inverse)
+
+
 _COMMON_HELP = {
     "waves": "wavefronts of a workgroup, 1 to 16",
     "name": "start of the kernel's name",
@@ -49,6 +64,7 @@ def _family(companion: Companion) -> Family:
         make_problem=companion.make_problem,
         reference=companion.reference,
         tolerance=lambda spec: 0.0,
+        problem_bytes=lambda spec, options: _ELEMENT_BYTES * _elements(spec, options),
         kernel_name=lambda spec, arch: spec.kernel_name(),
         launch=LaunchRule(
             grid=lambda spec, arch, arguments: companion.grid(spec, arguments),

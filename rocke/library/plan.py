@@ -14,7 +14,7 @@ from rocke.library.constraints import Constraint
 from rocke.library.errors import CatalogueError
 from rocke.library.grids import GridCheck, grid
 from rocke.library.naming import check_symbol, short
-from rocke.library.problems import draw
+from rocke.library.problems import check as check_problem
 from rocke.library.rules import check_free, selection
 
 
@@ -142,7 +142,7 @@ class _KernelChecks:
         if spec is not self.last:  # problems do not depend on the target
             self.last = spec
             try:
-                draw(family, spec, entry.problem)
+                check_problem(family, spec, entry.problem)
             except ValueError as error:
                 raise CatalogueError(f"{entry.where} problem: {error}") from None
 

@@ -14,9 +14,13 @@ from rocke.kernels.registry import Family
 from rocke.kernels.registry import Problem as Drawn
 from rocke.library.constraints import MISSING, Constraint
 from rocke.library.naming import short
+from rocke.library.value_rules import value_rules
 
 MAX_SIZE = 1 << 20
 """Of one size: more is a slip, or an attack on who verifies."""
+MAX_BYTES = 1 << 30
+"""Of a problem and its reference, by the family's estimate."""
+_QUICK_BYTES = 16 << 20
 _SHARE = "density"
 _SMALL = 6
 _SIZES = (1, 2, 131, 517)
@@ -61,9 +65,45 @@ def _is(value: Any, kind: str) -> bool:
     return kind == "str" and isinstance(value, str)
 
 
+def _check_bytes(family: Family, spec: Any, options: Mapping[str, Any]) -> int:
+    asked = {**family.problem_options, **options}
+    needed = family.problem_bytes(spec, asked)
+    if needed > MAX_BYTES:
+        sizes = {**family.flatten(spec), **{n: v for n, v in asked.items() if v is not None}}
+        known = {n: v for n, v in sizes.items() if type(v) is int and n in asked}
+        shown = ", ".join(f"{n} = {v}" for n, v in known.items())
+        raise ValueError(
+            f"about {needed / 2**30:.1f} GiB at once for {shown}, expected at most "
+            f"{MAX_BYTES / 2**30:.0f} GiB: give smaller sizes"
+        )
+    return needed
+
+
+def check(family: Family, spec: Any, options: Mapping[str, Any]) -> None:
+    """Refuse options from which no problem can be drawn, without drawing a large one.
+
+    Raises ``ValueError`` that says what is wrong.
+    """
+    check_options(family, options)
+    if _check_bytes(family, spec, options) <= _QUICK_BYTES:
+        draw(family, spec, options)
+        return
+    types = ((a["name"], a["type"]) for a in family.signature(spec))
+    for rule in value_rules(types, family.limits(spec)):
+        if reason := rule.reason(options):
+            raise ValueError(reason)
+    asked = {n: v for n, v in {**family.problem_options, **options}.items() if v is not None}
+    small = {n: 64 + v % 64 if type(v) is int and v > 64 else v for n, v in asked.items()}
+    try:
+        draw(family, spec, small)
+    except ValueError:  # sizes that go together need not do so when each is made smaller
+        draw(family, spec, options)
+
+
 def draw(family: Family, spec: Any, options: Mapping[str, Any], seed: int = 0) -> Drawn:
     """A problem of the family; raises ``ValueError`` that says what is wrong with the options."""
     check_options(family, options)
+    _check_bytes(family, spec, options)
     try:
         return family.make_problem(spec, np.random.default_rng(seed), **options)
     except MemoryError as error:

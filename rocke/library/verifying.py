@@ -53,6 +53,9 @@ def _run(kernel: LibraryKernel, device: Device, seed: int) -> tuple[float, float
         raise ValueError(f"this rocke has no family {entry.family!r}: no reference")
     family = FAMILIES[entry.family]
     spec = family.make_spec(entry.spec)
+    ok, why = family.validate(spec, entry.arch)
+    if not ok:
+        raise ValueError(f"spec: {why}")
     problem = draw(family, spec, entry.problem, seed)
     fields = fields_of(family, problem.arguments, entry.problem)
     fields = {**defaults_of(entry.constraints), **fields}

@@ -1,11 +1,14 @@
 """Catalogues: parsing, expansion, and errors that name file, table, field and value."""
 
+import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from rocke.kernels.registry import FAMILIES
+from rocke.library import expressions
 from rocke.library.catalogue import Catalogue, shipped
 from rocke.library.errors import CatalogueError
 from rocke.library.plan import constraints, expand
@@ -314,6 +317,78 @@ def test_options_of_the_problem_are_checked(problem, message):
     with pytest.raises(CatalogueError) as caught:
         expand(Catalogue.parse(text, "cat.toml"))
     assert f"cat.toml: [[kernels]] 1 (map_to_index) {message}" in str(caught.value)
+
+
+def problem_text(family, problem):
+    (entry,) = [
+        e for e in Catalogue.load(shipped()["attention.toml"]).entries if e.family == family
+    ]
+    axes = "".join(f"{n} = {v}\n" for n, v in FAMILIES[family].demo.items())
+    select = "".join(f"{n} = {{min = {t['min']}}}\n" for n, t in entry.select.items())
+    grid = ""
+    if entry.grid is not None:
+        grid = (
+            f"[kernels.launch]\ngrid = {json.dumps([expressions.plain(g) for g in entry.grid])}\n"
+        )
+    head = f'{HEAD}[[kernels]]\nfamily = "{family}"\nproblem = {problem}\n'
+    return f"{head}[kernels.axes]\n{axes}[kernels.select]\n{select}{grid}"
+
+
+@pytest.mark.parametrize(
+    ("family", "problem"),
+    [
+        ("map_to_index", "{rows = 20000, num_k_blocks = 20000}"),
+        ("block_sparse_attention", "{seqlen_q = 1000000, seqlen_k = 1000000}"),
+        ("invert_index", "{num_k_blocks = 100000, inverse_width = 100000}"),
+        ("row_order", "{matrices = 60000, num_q_blocks = 100000}"),
+        ("block_means", "{batch = 4000, tokens = 100000}"),
+        ("top_k", "{rows = 1000000, num_k_blocks = 2000}"),
+    ],
+)
+def test_a_problem_beyond_memory_is_refused_before_it_is_drawn(family, problem):
+    tracemalloc.start()
+    try:
+        with pytest.raises(CatalogueError, match=r"problem: about .* GiB at once for .* = "):
+            expand(Catalogue.parse(problem_text(family, problem), "cat.toml"))
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_spec_whose_own_sizes_are_beyond_memory_needs_a_problem():
+    large = AXES.replace("seqlen_k = 256", "seqlen_k = 1048576")
+    with pytest.raises(CatalogueError, match=r"problem: about .* seqlen_k = 1048576"):
+        plan(axes=large)
+    assert plan("problem = {seqlen_k = 256}\n", axes=large).jobs
+
+
+def test_a_large_problem_is_checked_without_being_drawn():
+    tracemalloc.start()
+    try:
+        text = problem_text("map_to_index", "{rows = 6000, num_k_blocks = 6000}")
+        assert expand(Catalogue.parse(text, "cat.toml")).jobs
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    text = problem_text("block_sparse_attention", "{heads = 3, kv_heads = 2, seqlen_k = 100000}")
+    with pytest.raises(CatalogueError, match="heads is 3, expected a multiple of kv_heads"):
+        expand(Catalogue.parse(text, "cat.toml"))
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
+def test_the_estimate_of_a_problems_memory_is_one(family):
+    spec = family.make_spec(family.demo)
+    options = {n: 4 * d for n, d in family.problem_options.items() if type(d) is int}
+    tracemalloc.start()
+    try:
+        problem = family.make_problem(spec, np.random.default_rng(0), **options)
+        family.reference(spec, problem)
+        held = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    estimate = family.problem_bytes(spec, {**family.problem_options, **options})
+    assert held / 3 < estimate + (1 << 20)
+    assert estimate < 15 * held
 
 
 def test_a_problem_must_go_with_every_kernel_of_its_entry():

@@ -197,6 +197,24 @@ def test_problems_of_a_hostile_library_are_not_drawn(rocke, built, tmp_path, pro
     assert result.json["kernels"][0]["reason"].startswith(next(iter(problem)) + ": ")
 
 
+@pytest.mark.normal
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"problem": {"rows": 20_000, "num_k_blocks": 20_000}}, "about 7.5 GiB at once for "),
+        ({"spec": {"waves": 0}}, "spec: waves is 0"),
+    ],
+)
+def test_no_memory_is_taken_for_a_hostile_library(rocke, built, tmp_path, change, reason):  # noqa: F811
+    library = KernelLibrary.open(built)
+    shutil.copytree(built / "objects", tmp_path / "objects")
+    kernels = (replace(library.manifest.kernels[0], **change),)
+    (tmp_path / "manifest.json").write_bytes(replace(library.manifest, kernels=kernels).to_bytes())
+    result = rocke("verify", tmp_path, "--json")
+    assert result.code == 1
+    assert result.json["kernels"][0]["reason"].startswith(reason)
+
+
 def test_what_changed_between_libraries(rocke, built, tmp_path):  # noqa: F811
     """An object is replaced by a larger kernel of the same arguments, under the old name."""
     raw = json.loads((built / "manifest.json").read_bytes())
