@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 DEVICES = ("auto", "emulated", "hip")
+MARKER_OPTIONS = ("arch", "device")
+"""What the marker takes besides the emulated device's own options."""
 DEFAULT_ARCH = "gfx950"
 MAX_INSTRUCTIONS = 20_000_000
 """Instructions of one wave after which a test's kernel counts as looping."""
@@ -199,10 +201,13 @@ def rocke_hip(request: pytest.FixtureRequest) -> Iterator[Any]:
 def _emulated(choice: Choice) -> Any:
     from rocke.emulator import EmulatedDevice
     from rocke.emulator.checks.kinds import UnknownCheck
+    from rocke.emulator.options import unknown_options
     from rocke.runtime import DeviceError
 
+    refused = unknown_options(choice.options, MARKER_OPTIONS)
     try:
-        return EmulatedDevice(choice.arch or DEFAULT_ARCH, **choice.options)
+        if not refused:
+            return EmulatedDevice(choice.arch or DEFAULT_ARCH, **choice.options)
     except (DeviceError, TypeError, UnknownCheck) as error:
         refused = str(error)
     # Outside the handler, so that the report is this line alone.
@@ -212,14 +217,16 @@ def _emulated(choice: Choice) -> Any:
 def _switch_on(choice: Choice) -> None:
     from rocke.emulator import hip as stand_in
     from rocke.emulator.checks.kinds import UnknownCheck
+    from rocke.emulator.options import unknown_options
     from rocke.runtime import DeviceError
 
+    refused = unknown_options(choice.options, (*MARKER_OPTIONS, "memory", "linker"))
     try:
-        stand_in.enable(choice.arch or DEFAULT_ARCH, **choice.options)
+        if not refused:
+            stand_in.enable(choice.arch or DEFAULT_ARCH, **choice.options)
+            return
     except (DeviceError, TypeError, UnknownCheck) as error:
         refused = str(error)
-    else:
-        return
     pytest.fail(f"HIP on the emulated device {choice.arch}: {refused}", pytrace=False)
 
 

@@ -247,7 +247,7 @@ def test_a_marker_without_names_is_an_error(run_tests):
 def test_a_device_that_cannot_be_is_one_line(run_tests):
     wrong = {
         "arch='gfx1100'": "unknown target 'gfx1100': expected one of gfx90a, gfx942, gfx950",
-        "chek=True": "unexpected keyword argument 'chek'",
+        "chek=True": "no option is called chek, expected some of arch, device,",
         "check='rase'": "check 'rase' is unknown; the checks are bounds,",
         "max_instructions=0": "max_instructions is 0",
     }
@@ -269,6 +269,8 @@ def test_a_device_that_cannot_be_is_one_line(run_tests):
     told = said.split("short test summary")[0]
     for text in wrong.values():
         assert told.count(text) == len(fixtures), text
+    assert "some of arch, device, threads, max_instructions, counters, check, seed\n" in told
+    assert "some of arch, device, memory, linker, threads, max_instructions," in told
     assert "plugin.py" not in told
 
 

@@ -10,6 +10,7 @@ from rocke.arch import Target
 from rocke.emulator.device import EmulatedDevice
 from rocke.emulator.hip.errors import HipCode, HipFailure
 from rocke.emulator.hip.properties import DeviceProperties, device_properties
+from rocke.emulator.options import unknown_options
 from rocke.runtime.device import DeviceError
 
 # hipLimit_t: stack size, printf buffer, malloc heap; the values are those that HIP begins with.
@@ -58,10 +59,10 @@ class Gpu:
 
 def open_gpu(index: int, target_name: str, memory: int, options: Mapping[str, Any]) -> Gpu:
     """Make one; raises :class:`DeviceError` for options that the emulated device refuses."""
-    try:
-        device = EmulatedDevice(target_name.split(":")[0], **options)
-    except TypeError as error:
-        raise DeviceError(f"the emulated device does not take these options: {error}") from None
+    wrong = unknown_options(options, ("memory",))
+    if wrong:
+        raise DeviceError(wrong)
+    device = EmulatedDevice(target_name.split(":")[0], **options)
     name = f"{device.target.product} (emulated by rocke)"
     properties = device_properties(device.target, name, target_name, memory, index)
     return Gpu(index, device, target_name, memory, properties)

@@ -8,6 +8,7 @@ import pytest
 from hip import hip
 
 from rocke.emulator import hip as stand_in
+from rocke.emulator.hip.gpu import open_gpu
 from rocke.emulator.hip.settings import MAX_GPUS, Settings
 from rocke.runtime import DeviceError
 from rocke.runtime.hip_device import HipDevice
@@ -308,6 +309,8 @@ def test_settings_of_several_devices():
     for wrong in (None, 5, ["gfx942", 950], []):
         with pytest.raises(DeviceError, match=r"expected (a name such as gfx942|one of gfx90a)"):
             stand_in.enable(wrong)
+    with pytest.raises(DeviceError, match=r"called chek or sed, expected some of memory, threads"):
+        open_gpu(0, "gfx942", 1 << 20, {"chek": True, "seed": 1, "sed": 1})
 
 
 @on_emulated_gpu()
