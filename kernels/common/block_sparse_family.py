@@ -52,8 +52,8 @@ def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
         rows = "seqlen_q" if name in "qo" else "seqlen_k"
         count = heads if name in "qo" else ("ceil_div", heads, "heads_per_kv")
         tensor = access(name, count, (rows, f"stride_{name}_token"), (spec.head_size, 1))
-        # Rows of O that are not stored go to NOWHERE, which must lie past its end. Those of LSE too,
-        # but it is far smaller than O.
+        # Rows of O that are not stored go to NOWHERE, which must lie past its end. So do those of
+        # LSE, but it is far smaller than O.
         size = ELEMENT_BYTES * NOWHERE if name == "o" else 2**32
         limits[name.upper()] = {**tensor, "align": 16, "span": (2, size)}
         longest = 2**31 - 1 if name in "qo" else longest_key_stride(spec)

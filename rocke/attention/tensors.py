@@ -22,6 +22,8 @@ MAX_GRID = 65535
 LOAD_BYTES = 16
 SPAN = 2**32
 """Rows of one head are addressed by 32-bit byte offsets."""
+OUTPUT_SPAN = SPAN - 1024
+"""What is behind are offsets for rows of o that are not stored."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Tensors:
         found._agree()
         for name, view in (("q", found.q), ("k", found.k), ("v", found.v)):
             check_strides(name, view)
+        found._check_output()
         return found
 
     @property
@@ -103,6 +106,16 @@ class Tensors:
     def in_layout(self, view: np.ndarray) -> np.ndarray:
         """``[batch, heads, sequence, dimension]`` in the caller's order."""
         return view if self.layout == "bhsd" else view.swapaxes(1, 2)
+
+    def _check_output(self) -> None:
+        _, heads, rows, size = self.q.shape
+        token = size if self.layout == "bhsd" else heads * size
+        span = ((rows - 1) * token + size) * self.q.itemsize
+        if span >= OUTPUT_SPAN:
+            raise ArgumentError(
+                f"q: {rows} rows of one head of o, which is like q, span {span} bytes, expected "
+                f"less than {OUTPUT_SPAN}"
+            )
 
     def _agree(self) -> None:
         q, k, v = self.q, self.k, self.v

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from rocke.attention import (
     BitmapPattern,
@@ -74,7 +75,7 @@ def distant(array):
     """A view in which the tokens are 2**23 elements apart; nothing reads it."""
     _, _, tokens, size = array.shape
     steps = (0, 0, 2**24, 2)
-    return np.lib.stride_tricks.as_strided(array, (2, 1, tokens, size), steps)
+    return as_strided(array, (2, 1, tokens, size), steps)
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +136,17 @@ def library(tmp_path_factory):
                 **{"stride_k_batch": 0, "stride_k_head": 0, "stride_k_token": 2**23},
             },
             "'K': seqlen_k = 300, stride_k_token = 8388608 span 5016387712 bytes, expected less",
+        ),
+        (
+            "list",
+            {
+                "Q": lambda a: a[:1, :, :2],
+                "O": lambda a: as_strided(a, (1, 4, 2, 64), (0, 128, 2**32 - 1152, 2)),
+                "seqlen_q": 2,
+                "stride_o_head": 64,
+                "stride_o_token": 2**31 - 576,
+            },
+            "'O': seqlen_q = 2, stride_o_token = 2147483072 span 4294966272 bytes, expected less",
         ),
         ("list", {"Q": lambda a: a[0]}, r"the grid follows from Q, an array \[batch, heads"),
     ],

@@ -6,8 +6,9 @@ from numpy.lib.stride_tricks import as_strided
 
 from rocke.attention import BitmapPattern, BlockSparseSettings, block_sparse_attention
 from rocke.attention.tensors import longest_stride
+from rocke.compiler import compile_kernel
 from rocke.kernels.registry import FAMILIES
-from rocke.runtime import ArgumentError
+from rocke.runtime import ArgumentError, Launcher
 from tests.attention.runs import ARCHS, TARGETS, device
 
 FAMILY = FAMILIES["block_sparse_attention"]
@@ -85,3 +86,41 @@ def test_the_longest_sequences_stay():
     q = np.ones((1, 1, 16, 128), np.float16)
     with pytest.raises(ArgumentError, match="device: 3"):  # what is checked after the strides
         block_sparse_attention(q, keys, keys, wrong, device=3)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "strides"),
+    [
+        ("bhsd", (1, 1, 2**25 - 8, HEAD_SIZE), (0, 0, 128, 2)),
+        ("bshd", (1, 2**16, 513, HEAD_SIZE), (0, 128, 0, 2)),
+    ],
+)
+def test_outputs_that_reach_where_rows_go_that_are_not_stored(layout, shape, strides):
+    q = as_strided(np.zeros(HEAD_SIZE, np.float16), shape, strides)
+    keys = np.ones((1, 1, 1, HEAD_SIZE), np.float16)
+    with pytest.raises(ArgumentError, match=r"q: \d+ rows of one head of o, .* 4294966272"):
+        block_sparse_attention(q, keys, keys, ALL, device="emulated", layout=layout)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_rows_that_are_not_stored_go_past_the_longest_output(memory, arch):
+    """62 rows of the block are past the last; what is around O's last row stays."""
+    spec = FAMILY.make_spec({"head_size": HEAD_SIZE, "dtype": "f16", "pattern": "bitmap"})
+    code = compile_kernel(FAMILY.build(spec, arch), arch)
+    launch = Launcher.of_family(device(arch), code, FAMILY, spec)
+    longest = FAMILY.limits(spec)["O"]["span"][1] - 16
+    stride = longest // 2 - HEAD_SIZE
+    q = Q[:, :, :2]
+    out = as_strided(memory, q.shape, (0, 0, 2 * stride, 2))
+    given = {"Q": q, "K": q, "V": q, "O": out, "bitmap": ALL.bitmap[0, 0]}
+    for name in "qkvo":
+        token = stride if name == "o" else HEAD_SIZE
+        axes = {"batch": 0, "head": 0, "token": token}
+        given |= {f"stride_{name}_{axis}": step for axis, step in axes.items()}
+    given |= {f"stride_bitmap_{axis}": 0 for axis in ("batch", "head")} | {"stride_bitmap_row": 1}
+    end = memory[stride - 2**12 :]
+    end[:] = 7
+    launch(**given, scale_log2=0.1, seqlen_q=2, seqlen_k=2, heads_per_kv=1)
+    np.testing.assert_array_equal(out, np.ones_like(out))
+    assert (end[: 2**12] == 7).all()
+    assert (end[2**12 + HEAD_SIZE :] == 7).all()
