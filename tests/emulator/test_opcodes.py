@@ -75,7 +75,7 @@ def test_the_guide_has_the_list() -> None:
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
 def test_every_form_is_executed_or_refused(encoding: str, arch: str) -> None:
     """No other error, and checks and counters can deal with what is executed."""
-    instrumentation = Instrumentation(Flow(Program(), arch, (), ()), frozenset(Check), (), {})
+    instrumentation = Instrumentation(Flow(Program(), arch, (), ()), frozenset(Check), (), {}, {})
     count, rules, tried = counting(target(arch)), Rules(arch), 0
     for seed in range(4):
         for inst in random_instructions(encoding, arch, seed):
