@@ -213,11 +213,12 @@ def _placed(inst: Instruction, name: str, rule: BitRule) -> BitRule:
     return rule
 
 
-def moved_lanes(data: int, guard: int | None) -> BitRule:
-    """A result from other lanes of ``data``, at places that ``guard`` chooses."""
+def moved_lanes(data: int, guard: int | None, sent: bool = False) -> BitRule:
+    """A result from other lanes of ``data``, at places that ``guard`` chooses: those of the lanes
+    that fetch, or (``sent``) that send."""
     sources = [Source(data, flags=LANES_MOVE)]
     if guard is not None:
-        sources.append(Source(guard))
+        sources.append(Source(guard, flags=LANES_MOVE if sent else 0))
     return BitRule(Rule.EACH if guard is None else Rule.GUARDED, tuple(sources))
 
 

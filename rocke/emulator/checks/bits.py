@@ -13,6 +13,7 @@ from enum import IntEnum
 from rocke.emulator import state
 from rocke.emulator.checks import layout as at
 from rocke.emulator.checks.code import Code, Num
+from rocke.emulator.instruction import EXEC
 from rocke.emulator.semantics.memory_lanes import INTS
 
 
@@ -58,8 +59,8 @@ SCALARS = 512
 """The number of the first scalar register."""
 IMMEDIATE = 0xFFFF
 LANES_MOVE, SIGNED, TWO_HALVES, BYTES = 1, 2, 4, 8
-"""Flags of a source: undefined bits are those of all lanes; the part is extended by its sign; low
-and high half come from bits ``low`` and ``high`` on; it counts bytes (shifts)."""
+"""Flags of a source: its lanes come from where the lane map says; the part is extended by its sign;
+low and high half come from bits ``low`` and ``high`` on; it counts bytes (shifts)."""
 SOURCE_WORDS = 6
 R_KIND, R_SECOND, R_LOW, R_MASK, R_KEEP, R_SOURCES = 0, 4, 8, 12, 16, 20
 """A rule in the descriptions: kind, second operation, where the result's bits go (first bit, mask
@@ -132,8 +133,7 @@ def _source() -> Code:
         c.set_row(_splat(c, ~known), "%out", 1)
     low, mask, flags, high = (c.get("%record", offset, 32) for offset in (8, 12, 16, 20))
     with c.when((flags & LANES_MOVE).differs(0)):
-        everywhere = c.call("i32", "llvm.vector.reduce.and.v64i32", (INTS, c.row("%out", 1)))
-        c.set_row(c.splat("i32", everywhere), "%out", 1)
+        _move_lanes(c)
     with c.when((flags & TWO_HALVES).differs(0)):
         row = c.row("%out", 1)
         halves = [
@@ -152,6 +152,22 @@ def _source() -> Code:
     with c.when((flags & BYTES).differs(0)):
         c.set_row(_op(c, "shl", c.row("%out"), "splat (i32 3)"), "%out")
     return c.end()
+
+
+def _move_lanes(c: Code) -> None:
+    """Bring both rows of ``out`` to the lanes of the lane map; lanes that are off supply 0."""
+    before = c.new("alloca [2 x <64 x i32>], align 64")
+    for row in (0, 1):
+        c.set_row(c.row("%out", row), before, row)
+    map_ = c.pointer(c.get(c.pointer(c.get("%w", at.W_THREAD)), at.T_MAP))
+    active = c.get("%w", state.sgpr(EXEC))
+    with c.count(0, 64) as lane:
+        source = c.get(map_, lane, 8)
+        inside = source & 63
+        there = c.both(source.below(64), (active >> inside & 1).differs(0))
+        for row in (0, state.ROW_BYTES):
+            value = c.select(there, c.get(before, (inside << 2) + row, 32), 0)
+            c.put(value, "%out", (lane << 2) + row, 32)
 
 
 def _and(c: Code, a: str, ua: str, b: str, ub: str) -> str:

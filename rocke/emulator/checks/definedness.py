@@ -1,9 +1,8 @@
 """Which registers an instruction needs defined, and which it defines: the uninitialised check.
 
 Moves and arithmetic pass "undefined" on; it becomes a finding where it decides something: in an
-address, a branch, EXEC, or data stored to global memory. Where lanes move (DPP, permutes) or an
-operand spreads over lanes (matrices), a register counts as defined if any lane of it is: a finding
-may be missed there, but none invented.
+address, a branch, EXEC, or data stored to global memory. Where lanes move (DPP, permutes, swaps)
+they are followed one by one; a lane of a matrix operand reaches its row or column of the result.
 """
 
 from __future__ import annotations
@@ -23,16 +22,41 @@ from rocke.emulator.checks.effects import (
     is_dpp,
     registers,
 )
-from rocke.emulator.checks.probes import ALL, ANY, BITWISE, LANES, MASK, MASKED, SHIFTED, WHOLE
+from rocke.emulator.checks.moved import SWAP_FETCHES, SWAP_ZEROES
+from rocke.emulator.checks.probes import ALL, BITWISE, LANES, MASK, MASKED, MOVED, SHIFTED, WHOLE
 from rocke.emulator.instruction import EXEC, M0, VCC, Instruction, Operand, OperandKind
+from rocke.emulator.semantics.crosslane import swizzle_sources
+from rocke.emulator.semantics.dpp import dpp_control
 from rocke.emulator.semantics.expr import U32, U64
+from rocke.emulator.semantics.memory_address import offset_of
 from rocke.emulator.semantics.operands import immediate_bits
 
 Entry = tuple[int, int]
-"""A register and how it counts (LANES, ALL, MASK, ANY)."""
+"""A register and how it counts (LANES, ALL, MASK, MOVED)."""
 _BASES = {OperandKind.VGPR: 0, OperandKind.AGPR: 256, OperandKind.SGPR: SGPRS}
 _INDEX_REACH = 64
 """Registers that an instruction with a register index is taken to write."""
+
+
+@dataclass(frozen=True)
+class LaneMap:
+    """Where lanes come from: ``sources`` (-1: nowhere), or LDS addresses in ``register`` plus
+    ``offset``, to which lanes ``send`` or from which they fetch."""
+
+    sources: tuple[int, ...] = ()
+    register: int = 0
+    offset: int = 0
+    send: bool = False
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Arguments of :func:`rocke.emulator.checks.moved.swap`."""
+
+    first: int
+    second: int
+    row: int
+    how: int
 
 
 @dataclass
@@ -43,6 +67,8 @@ class Registers:
     are defined in the lanes in which all sources are; ``rule`` says what becomes of single
     bits in the only move. ``scalars``: (result, how, sources), see
     :func:`rocke.emulator.checks.probes.scalar`. ``lane``: (source, result) of a lane move.
+    ``map``: where the lanes of MOVED sources come from. ``swap``: what two registers exchange.
+    ``matrix``: see :mod:`rocke.emulator.checks.matrix_lanes`.
     """
 
     uses: list[tuple[str, list[Entry]]] = field(default_factory=list)
@@ -50,6 +76,9 @@ class Registers:
     rule: BitRule | None = None
     scalars: list[tuple[int, int, list[int]]] = field(default_factory=list)
     lane: tuple[int, int] | None = None
+    map: LaneMap | None = None
+    swap: Swap | None = None
+    matrix: bool = False
 
 
 def registers_of(inst: Instruction, effect: Effects, indexed: bool) -> Registers:
@@ -59,9 +88,7 @@ def registers_of(inst: Instruction, effect: Effects, indexed: bool) -> Registers
     if kind is Kind.VECTOR:
         _vector(inst, effect, found, indexed)
     elif kind is Kind.MATRIX:
-        assert effect.matrix is not None
-        sources = _entries(effect.matrix.ab, ANY) + _entries(effect.matrix.c, LANES)
-        found.moves.append((sources, _entries(effect.writes, LANES)))
+        found.matrix = True
     elif kind in (Kind.SCALAR, Kind.SMEM):
         _scalar(inst, effect, found)
     elif kind is Kind.LDS:
@@ -120,8 +147,7 @@ def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool)
     if not operands:
         return
     if "swap" in name:
-        entries = [e for o in operands for e in _operand(o, ANY)]
-        found.moves.append((entries, [(r, LANES) for r, _ in entries]))
+        found.swap = _swap(inst)
         return
     if name in ("v_readfirstlane_b32", "v_readlane_b32", "v_writelane_b32"):
         _lane(inst, found)
@@ -136,6 +162,8 @@ def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool)
         ]
         found.moves.append(([], reached))
         return
+    if is_dpp(inst):
+        found.map = LaneMap(dpp_control(inst).sources)
     sources = _vector_sources(inst, operands[results:])
     if _ADDS_TO_RESULT.fullmatch(name):
         sources += _operand(operands[0])
@@ -158,6 +186,14 @@ def _vector(inst: Instruction, effect: Effects, found: Registers, indexed: bool)
         found.uses.append(("EXEC gets a value that was never written", sources))
 
 
+def _swap(inst: Instruction) -> Swap:
+    row = 32 if "32_swap" in inst.mnemonic else 16 if "16_swap" in inst.mnemonic else 0
+    fetches, zeroes = (bool(inst.modifiers.get(key)) for key in ("fi", "bound_ctrl"))
+    how = SWAP_FETCHES if fetches else SWAP_ZEROES if zeroes else 0
+    first, second = (_BASES[operand.kind] + operand.index for operand in inst.operands)
+    return Swap(first, second, row, how)
+
+
 _READS_MASK = re.compile(r"v_(addc|subb|subbrev|div_fmas)\w*")
 
 
@@ -177,7 +213,7 @@ def _vector_sources(inst: Instruction, sources: Sequence[Operand]) -> list[Entry
         if mask and operand.kind is OperandKind.SGPR:
             entries += _operand(operand, MASK)
         elif operand.kind is not OperandKind.SGPR and is_dpp(inst) and i == 0:
-            entries += _operand(operand, ANY)
+            entries += _operand(operand, MOVED)
         else:
             entries += _operand(operand)
     return entries
@@ -343,12 +379,16 @@ def tracks_exchange(inst: Instruction) -> bool:
 def _lds(inst: Instruction, effect: Effects, found: Registers) -> None:
     name = inst.mnemonic
     if name.startswith(("ds_bpermute", "ds_permute")):
-        sources = _operand(inst.operands[1]) + _operand(inst.operands[2], ANY)
-        found.rule = moved_lanes(sources[1][0], sources[0][0])
+        send = name.startswith("ds_permute")
+        mode = MOVED if send else LANES
+        sources = _operand(inst.operands[1], mode) + _operand(inst.operands[2], MOVED)
+        found.map = LaneMap((), sources[0][0], offset_of(inst), send)
+        found.rule = moved_lanes(sources[1][0], sources[0][0], send)
         found.moves.append((sources, _operand(inst.operands[0])))
         return
     if name.startswith("ds_swizzle"):
-        found.moves.append((_operand(inst.operands[1], ANY), _operand(inst.operands[0])))
+        found.map = LaneMap(tuple(swizzle_sources(offset_of(inst) & 0xFFFF)))
+        found.moves.append((_operand(inst.operands[1], MOVED), _operand(inst.operands[0])))
         found.rule = moved_lanes(found.moves[0][0][0][0], None)
         return
     mode = LANES if effect.address & VECTOR_BITS else ALL

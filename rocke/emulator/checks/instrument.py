@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rocke.emulator.access import Access, Level, access_of
-from rocke.emulator.checks import access_probes, layout, probes
+from rocke.emulator.checks import access_probes, layout, moved, probes
 from rocke.emulator.checks.access_probes import Data, LdsKind, LdsPlace
 from rocke.emulator.checks.bit_rules import BitRule, loaded_form
-from rocke.emulator.checks.bits import RULE_WORDS
+from rocke.emulator.checks.bits import IMMEDIATE, RULE_WORDS
 from rocke.emulator.checks.definedness import Entry, Registers, registers_of, tracks_exchange
-from rocke.emulator.checks.effects import Effects, Kind, effects, is_from_lds, is_to_lds
+from rocke.emulator.checks.effects import Effects, Kind, effects, is_dpp, is_from_lds, is_to_lds
 from rocke.emulator.checks.flow import Flow, StaticFinding
 from rocke.emulator.checks.global_memory import GLOBAL_SYNC
 from rocke.emulator.checks.kinds import Check
+from rocke.emulator.checks.matrix_lanes import MatrixLanes, matrix_use
 from rocke.emulator.instruction import EXEC, M0, Instruction, Operand, OperandKind
 from rocke.emulator.semantics import WAVE, HelperCall, Imm, RegPtr, ScalarReg, UnknownInstruction
+from rocke.emulator.semantics.dpp import dpp_control
 from rocke.emulator.semantics.interface import Arg
 from rocke.emulator.semantics.memory_address import LOADS, Address, GlobalAddress, offset_of
 from rocke.emulator.semantics.memory_descriptor import BufferAddress, buffer_operands
@@ -78,6 +80,7 @@ class Instrumentation:
         self.slots: list[Slot] = [Slot(None, -1, "")] * _OFF
         self._descriptions: list[int] = [0] * RULE_WORDS  # the rule of what has none
         self._known: dict[int, tuple[HelperCall, ...]] = {}
+        self._tables: dict[MatrixLanes, int] = {}
         self._static: dict[int, list[StaticFinding]] = {}
         for finding in found:
             self._static.setdefault(finding.address, []).append(finding)
@@ -132,16 +135,17 @@ class Instrumentation:
         if self._marks and effect.wait is not None:
             counts = (Imm(n, 64) for n in effect.wait)
             calls.append(HelperCall(probes.wait(), (WAVE, *counts)))
-        registers = registers_of(inst, effect, inst.address in self._indexed)
         try:
+            registers = registers_of(inst, effect, inst.address in self._indexed)
             if self._tracks:
+                calls += self._lane_map(registers)
                 for what, entries in registers.uses:
                     calls += self._use(inst, what, entries)
             if self._marks:
                 calls += self._memory(inst, effect)
             if self._tracks:
                 calls += self._results(inst, effect, registers)
-        except UnknownInstruction:
+        except (UnknownInstruction, ValueError):
             return calls  # the translation reports it when it is reached
         if self._marks and (effect.vm or effect.kind is Kind.LDS):
             lds = effect.kind in (Kind.LDS, Kind.FLAT)
@@ -188,6 +192,12 @@ class Instrumentation:
         calls = []
         if found.lane is not None:
             calls += self._lane(inst, found)
+        if found.swap is not None:
+            s, note = found.swap, self._note(inst, "reads a lane that was never written")
+            numbers = (Imm(n, 64) for n in (s.first, s.second, s.row, s.how, note))
+            calls.append(HelperCall(moved.swap(), (WAVE, _EXEC, *numbers)))
+        if found.matrix:
+            calls.append(self._matrix(inst))
         for sources, results in found.moves:
             if not results:
                 continue
@@ -196,8 +206,13 @@ class Instrumentation:
                 slot = self._note(inst, "reads a register that was never written")
             rule = found.rule if len(found.moves) == 1 else None
             where = self._describe(slot, (sources, results), rule)
-            lanes: Arg = Imm((1 << 64) - 1, 64) if effect.kind is Kind.MATRIX else _EXEC
-            calls.append(HelperCall(probes.vector(), (WAVE, lanes, where)))
+            if is_dpp(inst):
+                control = dpp_control(inst)
+                limit = -1 if control.lane_limit is None else control.lane_limit
+                tail = (Imm(limit & (1 << 64) - 1, 64), Imm(int(control.bound_ctrl), 64))
+                calls.append(HelperCall(probes.vector_dpp(), (WAVE, _EXEC, where, *tail)))
+            else:
+                calls.append(HelperCall(probes.vector(), (WAVE, _EXEC, where)))
         if found.scalars:
             slot = self._note(inst, "reads a register that was never written")
             at = len(self._descriptions)
@@ -206,6 +221,35 @@ class Instrumentation:
                 self._descriptions += [result, int(whole), len(parts), *parts]
             calls.append(HelperCall(probes.scalar(), (WAVE, Imm(at, 64))))
         return calls
+
+    def _lane_map(self, found: Registers) -> list[HelperCall]:
+        """The call that sets the lane map of an instruction, if it has one."""
+        map_ = found.map
+        if map_ is None:
+            return []
+        if not map_.sources:
+            numbers = (Imm(map_.register, 64), Imm(map_.offset, 64))
+            return [HelperCall(moved.address_map(map_.send), (WAVE, *numbers))]
+        where = len(self._descriptions)
+        listed = bytes(moved.NOWHERE if s < 0 else s for s in map_.sources)
+        self._descriptions += np.frombuffer(listed, dtype=np.int32).tolist()
+        return [HelperCall(moved.static_map(), (WAVE, Imm(where, 64)))]
+
+    def _matrix(self, inst: Instruction) -> HelperCall:
+        use = matrix_use(inst)
+        if use.lanes not in self._tables:
+            self._descriptions += [0] * (len(self._descriptions) % 2)  # it holds u64
+            self._tables[use.lanes] = len(self._descriptions)
+            self._descriptions += use.lanes.words()
+        slot = self._note(inst, "reads a register that was never written")
+        where = len(self._descriptions)
+        self._descriptions += [slot, self._tables[use.lanes]]
+        for side in (use.a, use.b):
+            self._descriptions += [len(side), *side]
+        self._descriptions.append(len(use.results))
+        for number, d, c in use.results:
+            self._descriptions += [number, d, IMMEDIATE if c is None else c]
+        return HelperCall(moved.matrix(), (WAVE, Imm(where, 64)))
 
     def _lane(self, inst: Instruction, found: Registers) -> list[HelperCall]:
         assert found.lane is not None

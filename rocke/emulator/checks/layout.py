@@ -46,7 +46,11 @@ T_VGPR_BYTES, T_AGPR_BYTES = 152, 160
 """Bytes of undefined rows to set at the start of a workgroup; 0 where they are not kept."""
 T_ARGUMENTS = 144
 """Address of the kernel argument segment."""
-THREAD_BYTES = 192
+T_MAP = 192
+"""Address of the lane map of the running instruction (:mod:`rocke.emulator.checks.moved`)."""
+T_LANES = 200
+"""Room for a lane map that depends on addresses: 64 bytes."""
+THREAD_BYTES = 264
 DIRECTORY_ENTRIES, DIRECTORY_ENTRY_BYTES = 16, 32
 
 

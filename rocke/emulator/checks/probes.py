@@ -14,11 +14,12 @@ from rocke.emulator import state
 from rocke.emulator.checks import bits
 from rocke.emulator.checks import layout as at
 from rocke.emulator.checks.code import Code, Num, Var
+from rocke.emulator.checks.moved import moved, written_lanes
 from rocke.emulator.semantics import Helper
 
-LANES, ALL, MASK, ANY = range(4)
+LANES, ALL, MASK, MOVED = range(4)
 """How a register counts in a description: lane by lane; a scalar, wholly defined or not; the first
-of a pair that is a lane mask; a vector register whose lanes move, defined if any lane is."""
+of a pair that is a lane mask; a vector register whose lanes move, as the lane map says."""
 BITWISE, WHOLE, MASKED, SHIFTED = range(4)
 """How a scalar result comes from its sources, see :func:`scalar`."""
 MODE_SHIFT = 12
@@ -69,9 +70,12 @@ def _sources(c: Code, table: str, cursor: Var) -> Num:
         lanes = c.var(value)
         with c.when(mode.differs(LANES)):
             pair = value | (c.get(place, 8) << 32)
-            whole = c.select(mode.equals(ALL), value, c.select(value.equals(0), 0, FULL))
-            flag = c.select(whole.equals(FULL), -1, 0)
+            flag = c.select(value.equals(FULL), -1, 0)
             lanes.set(c.select(mode.equals(MASK), pair, flag))
+            with c.when(mode.equals(MOVED)):
+                lanes.set(value)
+                with c.when(value.differs(-1), likely=False):
+                    lanes.set(moved(c, value))
         result.set(result.get() & lanes.get())
         cursor.set(cursor.get() + 4)
     return result.get()
@@ -102,7 +106,19 @@ def vector() -> Helper:
     that stay undefined.
     """
     c = Code("check_vector", [("ptr", "wave"), ("i64", "lanes"), ("i64", "description")])
-    lanes = c.param("lanes")
+    return _vector(c, c.param("lanes"), "check_vector")
+
+
+@functools.cache
+def vector_dpp() -> Helper:
+    """:func:`vector` with ``limit`` and ``zeroes`` after it, which say what DPP writes (see
+    :func:`rocke.emulator.checks.moved.written_lanes`)."""
+    names = ("lanes", "description", "limit", "zeroes")
+    c = Code("check_vector_dpp", [("ptr", "wave"), *(("i64", n) for n in names)])
+    return _vector(c, written_lanes(c, c.param("lanes")), "check_vector_dpp")
+
+
+def _vector(c: Code, lanes: Num, name: str) -> Helper:
     table = _table(c)
     cursor = c.var(8)
     known = c.var(_sources(c, table, cursor))
@@ -123,7 +139,7 @@ def vector() -> Helper:
             mask = good | ~lanes
             c.put(mask & FULL, place)
             c.put(mask >> 32, place, 8)
-    return helper(c.end(), "check_vector")
+    return helper(c.end(), name)
 
 
 def _masked(c: Code, table: str, start: Num) -> Num:
