@@ -9,7 +9,7 @@ import numpy as np
 
 from rocke.attention.contents import check_contents
 from rocke.attention.devices import device_of
-from rocke.attention.launching import Kernel, Library, check_library, launch
+from rocke.attention.launching import Kernel, Library, check, check_library, launch
 from rocke.attention.metadata import longest_first
 from rocke.attention.options import bounds_of, flag, scale_of
 from rocke.attention.patterns import (
@@ -81,7 +81,7 @@ def block_sparse_attention(
     that attends nothing has o = 0 and the largest negative finite f32 as lse.
 
     Raises :class:`rocke.runtime.ArgumentError` that names the argument, before anything runs, and
-    ``rocke.library.NoKernel`` for a library that has no kernel for this.
+    ``rocke.library.NoKernel`` for a library that has no kernel for this, with nothing to run too.
     """
     tensors = Tensors.of(q, k, v, layout)
     _check_pattern(pattern, tensors)
@@ -121,16 +121,16 @@ def block_sparse_attention(
     runs = bool(tensors.q.size and tensors.seqlen_k and listed)
     # Rows that an order which is no permutation leaves out must hold something all the same.
     o, lse = _outputs(tensors, need_lse, empty=order is not None or not runs)
+    sizes_beside = {"batch": tensors.batch, "heads": tensors.heads}
+    arguments = {**_tensor_arguments(tensors, o, lse), **arguments}
     if runs:
         if row_order is not None:
             if order is None:
                 order = longest_first(pattern, device=opened, library=library)
             arguments |= _order_arguments(order, tensors)
-        sizes_beside = {"batch": tensors.batch, "heads": tensors.heads}
-        arguments = {**_tensor_arguments(tensors, o, lse), **arguments}
         launch(kernel, opened, arguments, library=library, sizes=sizes_beside)
-    elif library is None:
-        kernel.check(opened)
+    else:
+        check(kernel, opened, arguments, library=library, sizes=sizes_beside)
     out = tensors.in_layout(o)
     return (out, lse) if need_lse else out
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MOST = 128
 """Launchers that are kept; each keeps its device, so the number has a bound."""
+_MAY_BE_EMPTY = frozenset({"batch", "list_width", "seqlen_k", "seqlen_q"})
 _kept: OrderedDict[tuple[int, Kernel], Launcher] = OrderedDict()
 _lock = threading.Lock()
 
@@ -90,13 +91,41 @@ def launch(
     if library is None:
         launcher_of(kernel, device)(**arguments)
         return
+    problem = _problem(kernel, arguments, sizes or {})
+    library.select(problem, device.arch).launcher(device, problem)(**arguments)
+
+
+def check(
+    kernel: Kernel,
+    device: Device,
+    arguments: Mapping[str, Any],
+    *,
+    library: Library | None = None,
+    sizes: Mapping[str, int],
+) -> None:
+    """What :func:`launch` refuses about the kernel, where a size of 0 leaves nothing to run.
+
+    A library is asked with 1 for such a size, which no kernel takes as 0. Raises as :func:`launch`.
+    """
+    if library is None:
+        kernel.check(device)
+        return
+    problem = _problem(kernel, arguments, sizes)
+    for name in _MAY_BE_EMPTY & problem.keys():
+        problem[name] = max(problem[name], 1)
+    library.select(problem, device.arch)
+
+
+def _problem(
+    kernel: Kernel, arguments: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, Any]:
+    """What a library is asked for."""
     integers = {
         name: value
         for name, value in arguments.items()
         if isinstance(value, int) and not name.startswith("stride_")
     }
-    problem = {"family": kernel.family, **dict(kernel.fields), **integers, **(sizes or {})}
-    library.select(problem, device.arch).launcher(device, problem)(**arguments)
+    return {"family": kernel.family, **dict(kernel.fields), **integers, **sizes}
 
 
 def check_library(library: object, settings: object = None) -> None:

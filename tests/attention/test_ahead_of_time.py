@@ -213,6 +213,31 @@ def test_a_library_serves_the_host_function(library, monkeypatch):
 
 
 @pytest.mark.normal
+@pytest.mark.parametrize("empty", ["batch", "rows", "keys", "width"])
+def test_a_library_is_asked_when_there_is_nothing_to_run(library, empty):
+    given = tensors(3, seqlen_q=64, seqlen_k=64)
+    pattern = ListPattern(np.zeros((1, 1), int), np.ones(1, int))
+    if empty == "batch":
+        given = {name: array[:0] for name, array in given.items()}
+    elif empty == "rows":
+        given["q"] = given["q"][:, :, :0]
+        pattern = ListPattern(np.zeros((0, 1), int), np.zeros(0, int))
+    elif empty == "keys":
+        given |= {name: given[name][:, :, :0] for name in "kv"}
+    else:
+        pattern = ListPattern(np.zeros((1, 0), int), np.ones(1, int))
+    on = {"device": device(ARCH), "library": library}
+    o, lse = block_sparse_attention(**given, pattern=pattern, need_lse=True, **on)
+    assert o.shape == given["q"].shape
+    assert (o == 0).all()
+    assert (lse == api.EMPTY_LSE).all()
+    with pytest.raises(NoKernel, match="need_lse is False, expected True"):
+        block_sparse_attention(**given, pattern=pattern, **on)
+    with pytest.raises(NoKernel):
+        block_sparse_attention(**given, pattern=pattern, need_lse=True, causal=True, **on)
+
+
+@pytest.mark.normal
 def test_a_library_s_kernels_refuse_what_reaches_beyond_an_array(library):
     _, given = made()
     problem = {"family": FAMILY.name, **FIELDS, "seqlen_q": 200, "seqlen_k": 300}
