@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rocke.emulator.checks.kinds import Check
 from rocke.runtime.device import KernelFault
+
+_ALSO_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class Finding:
     other instruction of the story, as text, if there is one. ``memory_address`` is the LDS byte or
     the global address that it is about, ``argument`` the kernel argument whose memory that is or
     should be, where they are known.
+
+    Races of one kind between the same two source lines (``source`` and ``cause_source``) are one
+    finding: the first, with the ``count`` of all; ``also`` has the instructions of the others.
     """
 
     check: Check
@@ -35,6 +40,8 @@ class Finding:
     cause: str = ""
     memory_address: int | None = None
     argument: str = ""
+    cause_source: str = ""
+    also: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.check.value}: {self.detail}"]
@@ -43,6 +50,10 @@ class Finding:
             lines.append(f"  at {self.address:#x}: {self.instruction}{source}")
         if self.cause:
             lines.append(f"  after {self.cause}")
+        if self.also:
+            more = len(self.also) - _ALSO_SHOWN
+            end = f" and {more} more" if more > 0 else ""
+            lines.append(f"  also at {'; '.join(self.also[:_ALSO_SHOWN])}{end}")
         if self.workgroup is not None:
             times = f", {self.count} times" if self.count > 1 else ""
             where = f"  workgroup {self.workgroup}, wave {self.wave}"
@@ -52,6 +63,25 @@ class Finding:
     def facts(self) -> dict[str, Any]:
         """The finding under plain keys and values."""
         return {**asdict(self), "check": self.check.value}
+
+
+def joined_races(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, with races of one kind between the same two source lines made one."""
+    found: dict[object, Finding] = {}
+    for number, finding in enumerate(findings):
+        key: object = number
+        lines = tuple(s.removeprefix("near ") for s in (finding.source, finding.cause_source))
+        if finding.check is Check.RACE and all(lines):
+            kind = finding.detail.split(" what ")[0]
+            in_lds = ": LDS byte " in finding.detail
+            key = (*lines, kind, in_lds, " workgroup (" in finding.detail)
+        first = found.get(key)
+        if first is not None:
+            also = f"{finding.address:#x}: {finding.instruction}"
+            count = first.count + finding.count
+            finding = replace(first, count=count, also=(*first.also, also))
+        found[key] = finding
+    return list(found.values())
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rocke.emulator import state
 from rocke.emulator.blocks import Program
 from rocke.emulator.checks import layout as at
 from rocke.emulator.checks.effects import REGISTERS, SGPRS
-from rocke.emulator.checks.findings import Finding
+from rocke.emulator.checks.findings import Finding, joined_races
 from rocke.emulator.checks.flow import control_flow
 from rocke.emulator.checks.hazards import find_hazards
 from rocke.emulator.checks.instrument import COPIED, GLOBAL, LDS, Instrumentation, Slot
@@ -218,7 +218,7 @@ class LaunchChecks:
             slot = self.code.slots[number]
             if slot.check is not None:
                 found.append(self._finding(kernel, slot, self._findings[number], place, notes))
-        return found
+        return joined_races(found)
 
     def _finding(
         self,
@@ -231,11 +231,12 @@ class LaunchChecks:
         assert slot.check is not None
         lanes = int(record[at.F_LANES // 8])
         text = "" if slot.cause is None else place.shown(slot.cause)
+        source = "" if slot.cause is None else place.source(slot.cause)
         other = self.code.slots[int(record[at.F_CAUSE // 8])]
         if slot.check is Check.UNINITIALISED:
-            text = self._origin(record, slot, place, notes)
+            text, source = self._origin(record, slot, place, notes)
         elif text == "" and slot.what in (LDS, GLOBAL, COPIED) and other.address >= 0:
-            text = place.shown(other.address)
+            text, source = place.shown(other.address), place.source(other.address)
         return Finding(
             check=slot.check,
             kernel=kernel,
@@ -250,17 +251,20 @@ class LaunchChecks:
             cause=text,
             memory_address=_memory_address(slot, record),
             argument=slot.argument,
+            cause_source=source,
         )
 
-    def _origin(self, record: np.ndarray, slot: Slot, place: Place, notes: Sequence[int]) -> str:
-        """The first instruction of the same wave that read something undefined."""
+    def _origin(
+        self, record: np.ndarray, slot: Slot, place: Place, notes: Sequence[int]
+    ) -> tuple[str, str]:
+        """The first instruction of the same wave that read something undefined, and its source."""
         same = (at.F_GROUP // 8, at.F_WAVE // 8)
         for number in notes:
             note, row = self.code.slots[number], self._findings[number]
             earlier = row[at.F_ORDER // 8] < record[at.F_ORDER // 8]
             if earlier and all(row[i] == record[i] for i in same) and note.address != slot.address:
-                return place.shown(note.address, f" {note.what}")
-        return ""
+                return place.shown(note.address, f" {note.what}"), place.source(note.address)
+        return "", ""
 
     def _detail(self, slot: Slot, record: np.ndarray, place: Place) -> str:
         address, other = int(record[at.F_ADDRESS // 8]), int(record[at.F_OTHER // 8])

@@ -70,6 +70,7 @@ def test_the_cause_of_an_undefined_value_has_a_line(arch: str) -> None:
     assert found.source.endswith(place("# read"))
     assert "ds_read_b32" in found.cause
     assert found.cause.endswith(f"{place('# read')})")
+    assert found.cause_source.endswith(place("# read"))
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -135,6 +136,34 @@ def test_bounds_name_argument_and_allocations(arch: str) -> None:
         f"before the end of the wrapped array of 256 bytes at {out.ctypes.data:#x}" in found.detail
     )
     assert found.memory_address == out.ctypes.data
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_races_between_two_lines_are_one_finding(arch: str) -> None:
+    b = IRBuilder("unrolled")
+    b.kernel.attributes["max_workgroup_size"] = 256
+    y = b.param("y", ptr(F32))
+    tile = b.smem_alloc(F32, 256 * 16)
+    i = b.thread_id_x()
+    far = b.sub(255, i)
+    for n in range(16):
+        b.smem_store(tile, [b.add(i, 256 * n)], b.const_f32(1.0 + n))
+    values = [b.smem_load(tile, [b.add(far, 256 * n)]) for n in range(16)]
+    for n, value in enumerate(values):
+        b.global_store(y, b.add(i, 256 * n), value)
+    b.ret()
+    device = EmulatedDevice(arch, check="race", threads=1)
+    code = compile_kernel(b.kernel, arch)
+    launch = Launcher(device, code, grid=(1, 1, 1), block=(256, 1, 1))
+    with pytest.raises(CheckError) as error:
+        launch(y=np.zeros(4096, np.float32))
+    kinds = {(f.source, f.cause_source, f.detail.split(" what ")[0]) for f in error.value.findings}
+    assert len(kinds) == len(error.value.findings) <= 2
+    first = max(error.value.findings, key=lambda f: len(f.also))
+    assert len(first.also) >= 3
+    assert f"  also at {'; '.join(first.also[:3])}" in str(first)
+    assert all(re.match(r"0x[0-9a-f]+: ds_(read|write)", text) for text in first.also)
+    assert first.count >= 1 + len(first.also)
 
 
 class _Lines(SourceLines):
