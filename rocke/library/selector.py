@@ -1,32 +1,30 @@
 """Find the kernel that serves a problem, in microseconds.
 
-Kernels of one family and target whose constraints are alike form a group; within it a dictionary
-leads from the values of the exact fields to the few kernels that differ in ranges alone, best
-first. :func:`rocke.library.explaining.explain` gives the same answer from the constraints one by
-one.
+The kernels of one family and target are ordered, best first. For each field that a problem names an
+index tells which of them accept its value, as bits; the lowest bit that is left of all is the best
+kernel. What was asked lately is remembered. :func:`rocke.library.explaining.explain` gives the same
+answer from the constraints one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from math import inf, prod
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-import numpy as np
-
 from rocke.library import expressions
-from rocke.library.constraints import Constraint, Problem, plain_problem
+from rocke.library.constraints import MISSING, Constraint, Problem, plain_problem
+from rocke.library.field_index import FieldIndex, bits
 from rocke.library.manifest import KernelEntry
 from rocke.library.value_rules import ValueRule, value_rules
 
 FAMILY = "family"
 """The field of a problem that names the family."""
-_TRUE, _FALSE = object(), object()
-_EXACT = 2**53
-"""Integers below it are exact in float64."""
-_FEW = 24
-"""Up to so many kernels are compared one by one; more, all at once."""
+_MEMORY = 1024
+"""Problems whose answers are kept."""
 
 
 Order = tuple[int, int, str]
@@ -59,156 +57,129 @@ def argument_rules(entry: KernelEntry) -> tuple[ValueRule, ...]:
 
 
 @dataclass(frozen=True)
-class _Range:
-    field: str
-    low: float
-    high: float
-    default: Any
-
-
-@dataclass(frozen=True)
 class _Candidate:
     entry: KernelEntry
-    order: Order
-    ranges: tuple[_Range, ...]
-    rest: tuple[Constraint | ValueRule, ...]
+    known: frozenset[str]
+    constraints: Mapping[str, tuple[Constraint, ...]]
+    types: Mapping[str, str]
+    """Of the value arguments."""
+
+    @staticmethod
+    def of(entry: KernelEntry) -> _Candidate:
+        own: dict[str, tuple[Constraint, ...]] = {}
+        for c in entry.constraints:
+            own[c.field] = (*own.get(c.field, ()), c)
+        types = {a.name: a.type for a in entry.arguments if a.kind == "by_value"}
+        return _Candidate(entry, known_fields(entry), own, types)
+
+    def needed(self) -> Iterator[str]:
+        """The fields that a problem cannot leave out."""
+        for name, own in self.constraints.items():
+            if any(c.default is MISSING or not c.holds(c.default) for c in own):
+                yield name
+
+    def rule(self, name: str) -> ValueRule | None:
+        """What a problem may give for an argument; ``None`` for other fields."""
+        if name not in self.types:
+            return None
+        return next(iter(value_rules([(name, self.types[name])], self.entry.limits)), None)
 
     def fits(self, problem: Problem) -> bool:
-        for r in self.ranges:
-            value = problem.get(r.field, r.default)
-            if type(value) is not int:
+        """Whether the kernel serves a problem of plain values."""
+        for name, own in self.constraints.items():
+            for c in own:
+                value = problem.get(name, c.default)
+                if value is MISSING or not c.holds(value):
+                    return False
+        for name, value in problem.items():
+            if name not in self.known:
                 return False
-            if not r.low <= value <= r.high:
+            rule = self.rule(name)
+            if rule is not None and not rule.holds(value):
                 return False
-        return not self.rest or self.rest_fits(problem)
-
-    def rest_fits(self, problem: Problem) -> bool:
-        return all(not c.reason(problem) for c in self.rest)
+        return True
 
 
-class _Bucket:
-    """Kernels that share every exact value, best first."""
-
-    def __init__(self, candidates: Iterable[_Candidate]) -> None:
-        self.candidates = sorted(candidates, key=lambda c: c.order)
-        fields = {tuple((r.field, r.default) for r in c.ranges) for c in self.candidates}
-        self.fields: tuple[tuple[str, Any], ...] | None = None
-        if len(self.candidates) > _FEW and len(fields) == 1:
-            (self.fields,) = fields
-            count = len(self.fields)
-            lows = [[c.ranges[f].low for c in self.candidates] for f in range(count)]
-            highs = [[c.ranges[f].high for c in self.candidates] for f in range(count)]
-            self.lows, self.highs = np.array(lows, np.float64), np.array(highs, np.float64)
-
-    def find(self, problem: Problem) -> _Candidate | None:
-        if self.fields is not None:
-            return self._find_in_table(self.fields, problem)
-        for candidate in self.candidates:
-            if candidate.fits(problem):
-                return candidate
-        return None
-
-    def _find_in_table(
-        self, fields: tuple[tuple[str, Any], ...], problem: Problem
-    ) -> _Candidate | None:
-        inside = np.ones(len(self.candidates), np.bool_)
-        for (name, default), low, high in zip(fields, self.lows, self.highs, strict=True):
-            value = problem.get(name, default)
-            if type(value) is not int:
-                return None
-            if not -_EXACT < value < _EXACT:  # numpy's comparison takes no larger ones
-                value = _EXACT if value > 0 else -_EXACT
-            inside &= low <= value
-            inside &= high >= value
-        start = int(inside.argmax())
-        if inside[start] and self.candidates[start].rest_fits(problem):
-            return self.candidates[start]
-        for index in np.flatnonzero(inside):
-            if self.candidates[index].rest_fits(problem):
-                return self.candidates[index]
-        return None
-
-
-@dataclass
 class _Group:
-    """Kernels of one family and target with the same exact fields, defaults and known fields."""
+    """The kernels of one family and target."""
 
-    exact: tuple[tuple[str, Any], ...]
-    known: frozenset[str]
-    collected: dict[tuple[Any, ...], list[_Candidate]] = field(default_factory=dict)
-    buckets: dict[tuple[Any, ...], _Bucket] = field(default_factory=dict)
+    def __init__(self, entries: Iterable[KernelEntry]) -> None:
+        self.candidates = [_Candidate.of(e) for e in sorted(entries, key=rank)]
+        self._names = frozenset().union(*(c.known for c in self.candidates))
+        constrained = {name for c in self.candidates for name in c.constraints}
+        self._fields = {name: self._index(name) for name in constrained}
+        self._always, self._when = self._needed()
 
-    def find(self, problem: Problem) -> _Candidate | None:
-        get = problem.get
-        key = []
-        for name, default in self.exact:
-            value = get(name, default)
-            if value is True:
-                value = _TRUE
-            elif value is False:
-                value = _FALSE
-            key.append(value)
-        bucket = self.buckets.get(tuple(key))
-        if bucket is None or not problem.keys() <= self.known:
+    def _index(self, name: str) -> FieldIndex:
+        numbered = list(enumerate(self.candidates))
+        rules = ((i, c.rule(name)) for i, c in numbered)
+        return FieldIndex(
+            len(self.candidates),
+            (i for i, c in numbered if name in c.known),
+            {i: c.constraints[name] for i, c in numbered if name in c.constraints},
+            {i: rule for i, rule in rules if rule is not None},
+        )
+
+    def _needed(self) -> tuple[int, Mapping[str, list[tuple[frozenset[str], int]]]]:
+        """The mask of the kernels that need no field; the others, by the rarest that they need."""
+        by_set: dict[frozenset[str], list[int]] = {}
+        for i, candidate in enumerate(self.candidates):
+            by_set.setdefault(frozenset(candidate.needed()), []).append(i)
+        often = Counter(name for needed, own in by_set.items() for name in needed for _ in own)
+        masks = {needed: bits(own, len(self.candidates)) for needed, own in by_set.items()}
+        always = masks.pop(frozenset(), 0)
+        when: dict[str, list[tuple[frozenset[str], int]]] = {}
+        for needed, mask in masks.items():
+            rarest = min(needed, key=lambda name: (often[name], name))
+            when.setdefault(rarest, []).append((needed, mask))
+        return always, when
+
+    def find(self, problem: Problem) -> KernelEntry | None:
+        """The best kernel for a problem of plain values."""
+        if not problem.keys() <= self._names:
             return None
-        return bucket.find(problem)
+        left = self._always
+        for name in problem:
+            for needed, mask in self._when.get(name, ()):
+                if needed <= problem.keys():
+                    left |= mask
+        exact = True
+        for name, value in problem.items():
+            field = self._fields.get(name)
+            if field is None:  # an argument without constraints, seldom named
+                field = self._fields[name] = self._index(name)
+            left &= field.mask(value)
+            if not left:
+                return None
+            exact = exact and field.exact
+        while left:
+            best = left & -left
+            candidate = self.candidates[best.bit_length() - 1]
+            if exact or candidate.fits(problem):
+                return candidate.entry
+            left ^= best
+        return None
 
 
 class Selector:
-    """The index over a library's kernels; immutable, so threads may share it."""
+    """The index over a library's kernels; threads may share it."""
 
     def __init__(self, entries: Iterable[KernelEntry]) -> None:
-        groups: dict[tuple[str, str], dict[Any, _Group]] = {}
+        own: dict[tuple[str, str], list[KernelEntry]] = {}
         for entry in entries:
-            exact, candidate = _split(entry)
-            fields = tuple((c.field, c.default) for c in exact)
-            known = known_fields(entry)
-            same_kind = groups.setdefault((entry.family, entry.arch), {})
-            names = tuple((name, _keyed(default)) for name, default in fields)
-            group = same_kind.setdefault((names, known), _Group(fields, known))
-            key = tuple(_keyed(c.value) for c in exact)
-            group.collected.setdefault(key, []).append(candidate)
-        self._groups = {key: tuple(found.values()) for key, found in groups.items()}
-        for found in self._groups.values():
-            for group in found:
-                group.buckets = {k: _Bucket(v) for k, v in group.collected.items()}
-                group.collected = {}
+            own.setdefault((entry.family, entry.arch), []).append(entry)
+        groups = {key: _Group(found) for key, found in own.items()}
+
+        @functools.lru_cache(_MEMORY)
+        def find(
+            key: tuple[str, str], items: tuple[tuple[str, Any], ...], types: tuple[type, ...]
+        ) -> KernelEntry | None:
+            """``types`` keep True apart from 1."""
+            return groups[key].find(dict(items)) if key in groups else None
+
+        self._find = find
 
     def find(self, family: str, arch: str, problem: Problem) -> KernelEntry | None:
         """The best kernel for a problem, or ``None``; ``TypeError`` for what is no problem."""
-        best = None
         plain = plain_problem(problem)
-        for group in self._groups.get((family, arch), ()):
-            found = group.find(plain)
-            if found is not None and (best is None or found.order < best.order):
-                best = found
-        return None if best is None else best.entry
-
-
-def _split(entry: KernelEntry) -> tuple[list[Constraint], _Candidate]:
-    """The exact constraints in the order of their fields' names, and the rest as a candidate."""
-    exact: dict[str, Constraint] = {}
-    ranges: dict[str, _Range] = {}
-    rest: list[Constraint | ValueRule] = [*argument_rules(entry)]
-    for c in entry.constraints:
-        if c.op == "eq" and c.field not in exact:
-            exact[c.field] = c
-        elif c.op in ("min", "max") and abs(c.value) < _EXACT:
-            known = ranges.get(c.field, _Range(c.field, -inf, inf, c.default))
-            if _keyed(known.default) != _keyed(c.default):
-                rest.append(c)
-                continue
-            low = max(known.low, c.value) if c.op == "min" else known.low
-            high = min(known.high, c.value) if c.op == "max" else known.high
-            ranges[c.field] = _Range(c.field, low, high, c.default)
-        else:
-            rest.append(c)
-    candidate = _Candidate(entry, rank(entry), tuple(ranges.values()), tuple(rest))
-    return [exact[name] for name in sorted(exact)], candidate
-
-
-def _keyed(value: Any) -> Any:
-    """Booleans that do not equal integers."""
-    if isinstance(value, bool):
-        return _TRUE if value else _FALSE
-    return value
+        return self._find((family, arch), tuple(plain.items()), tuple(map(type, plain.values())))

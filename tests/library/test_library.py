@@ -12,7 +12,8 @@ import pytest
 
 from rocke.emulator import EmulatedDevice
 from rocke.kernels.registry import FAMILIES
-from rocke.library import KernelLibrary, LibraryError, NoKernel
+from rocke.library import KernelLibrary, LibraryError, NoKernel, field_index
+from rocke.library import selector as selecting
 from rocke.library.constraints import Constraint
 from rocke.library.explaining import explain, reasons
 from rocke.library.selector import Selector, rank
@@ -131,10 +132,20 @@ def random_entry(entry, rng, number):
                 constraints.append(Constraint.parse({"field": field, "op": op, "value": value}, ""))
     if rng.random() < 0.2:
         constraints.append(Constraint.parse({"field": "a", "op": "in", "value": [0, "x"]}, ""))
+    if rng.random() < 0.3:
+        raw = {"field": f"own{number}", "op": "eq", "value": 1}
+        raw |= {"default": rng.choice([0, 1])} if rng.random() < 0.7 else {}
+        constraints.append(Constraint.parse(raw, ""))
+    arguments = tuple(a for a in entry.arguments if a.kind == "by_value" and rng.random() < 0.5)
+    names = ("v", "n", "w")[: len(arguments)]
+    kinds = [rng.choice(["i32", "i8", "f32", "i1"]) for _ in names]
+    made = [replace(a, name=n, type=t) for a, n, t in zip(arguments, names, kinds, strict=False)]
+    limits = {a.name: rng.choice([(1, 50), (0, 90, 3), (0.5, 70.0)]) for a in made}
     return replace(
         entry,
         id=f"k{number}",
-        arguments=(),
+        arguments=tuple(made),
+        limits={n: limit for n, limit in limits.items() if rng.random() < 0.7},
         grid=(1, 1, 1),
         constraints=tuple(constraints),
         priority=rng.randrange(3),
@@ -142,9 +153,11 @@ def random_entry(entry, rng, number):
 
 
 @pytest.mark.parametrize("count", [20, 400])
-def test_the_index_agrees_with_the_constraints_one_by_one(library, count):
+@pytest.mark.parametrize("table", [100, 4 << 20])
+def test_the_index_agrees_with_the_constraints_one_by_one(library, count, table, monkeypatch):
+    monkeypatch.setattr(field_index, "_TABLE_BYTES", table)
     rng = random.Random(count)
-    base = library.kernels[0].entry
+    base = next(k.entry for k in library.kernels if k.entry.family.startswith("jenga"))
     entries = [random_entry(base, rng, i) for i in range(count)]
     selector = Selector(entries)
     chosen = 0
@@ -157,6 +170,10 @@ def test_the_index_agrees_with_the_constraints_one_by_one(library, count):
         problem |= {
             n: rng.choice([rng.randrange(100), 40, "4"]) for n in "nm" if rng.random() < 0.9
         }
+        if rng.random() < 0.3:
+            problem["v"] = rng.choice([0, 1, 30, 12.5, np.float32(3), True, "x", None, 2**60])
+        if rng.random() < 0.1:
+            problem[f"own{rng.randrange(count)}"] = rng.choice([0, 1])
         serving = [e for e in entries if not reasons(e, problem)]
         expected = min(serving, key=rank) if serving else None
         found = selector.find(base.family, base.arch, problem)
@@ -167,7 +184,8 @@ def test_the_index_agrees_with_the_constraints_one_by_one(library, count):
     assert chosen > 0
 
 
-def test_many_ranges_in_one_bucket_agree_too(library):
+@pytest.mark.parametrize("steps", [(1, 8), range(1, 90), (1, 2**60, 2**52 + 2)])
+def test_many_ranges_agree_too(library, steps):
     base = library.kernels[0].entry
     rng = random.Random(5)
 
@@ -176,18 +194,68 @@ def test_many_ranges_in_one_bucket_agree_too(library):
         rules = (
             ("min", low),
             ("max", low + rng.randrange(200)),
-            ("multiple_of", rng.choice((1, 8))),
+            ("multiple_of", rng.choice(steps)),
         )
         parsed = [Constraint.parse({"field": "n", "op": op, "value": v}, "") for op, v in rules]
         return replace(base, id=f"k{i}", arguments=(), grid=(1, 1, 1), constraints=tuple(parsed))
 
     entries = [entry(i) for i in range(300)]
     selector = Selector(entries)
-    for n in (*range(0, 1300, 3), np.int64(16)):
+    for n in (*range(0, 1300, 3), np.int64(16), 2**60, -(2**60), 10**30):
         serving = [e for e in entries if not reasons(e, {"n": n})]
         expected = min(serving, key=rank) if serving else None
         assert selector.find(base.family, base.arch, {"n": n}) is expected
     assert selector.find(base.family, base.arch, {"n": "16"}) is None
+
+
+MANY = {
+    "in": [[{"field": "h", "op": "in", "value": [i * 2, i * 2 + 1]}] for i in range(500)],
+    "multiple_of": [
+        [
+            {"field": "h", "op": "max", "value": 64 * (i + 1)},
+            {"field": "h", "op": "multiple_of", "value": i + 3},
+        ]
+        for i in range(500)
+    ],
+    "own fields": [
+        [
+            {"field": "h", "op": "max", "value": 64 * (i + 1)},
+            {"field": f"f{i}", "op": "eq", "value": 1, "default": 1},
+        ]
+        for i in range(500)
+    ],
+    "required fields": [
+        [{"field": f, "op": "eq", "value": 1} for f in ("h", f"f{i}")] for i in range(500)
+    ],
+}
+
+
+@pytest.mark.parametrize("rules", MANY.values(), ids=list(MANY))
+@pytest.mark.parametrize("h", [1, 999, 2001, 40_000, "1"])
+def test_few_kernels_are_compared_one_by_one(library, rules, h, monkeypatch):
+    base = library.kernels[0].entry
+    entries = [
+        replace(
+            base,
+            id=f"k{i}",
+            arguments=(),
+            grid=(1, 1, 1),
+            constraints=tuple(Constraint.parse(c, "") for c in own),
+        )
+        for i, own in enumerate(rules)
+    ]
+    selector = Selector(entries)
+    fits, compared = selecting._Candidate.fits, []
+    monkeypatch.setattr(
+        selecting._Candidate, "fits", lambda self, p: compared.append(1) or fits(self, p)
+    )
+    for problem in ({"h": h}, {"h": h, "f7": 1}, {"h": h, "f7": 1, "f9": 2}):
+        serving = [e for e in entries if not reasons(e, problem)]
+        expected = min(serving, key=rank) if serving else None
+        compared.clear()
+        for _ in range(3):
+            assert selector.find(base.family, base.arch, problem) is expected
+        assert len(compared) <= 1
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
