@@ -153,7 +153,7 @@ def check_settings(
     )
     if not ok:
         return False, f"{reason} (on {facts.name})"
-    for name, size in (("head_size", head_size), ("block_k", block_k), ("tile_k", s.tile_k)):
+    for name, size in (("head_size", head_size), ("block_k", block_k)):
         if size % s.wave_rows:
             return False, (
                 f"{name} is {size}, expected a multiple of settings.wave_rows ({s.wave_rows})"

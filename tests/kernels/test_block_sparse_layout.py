@@ -92,7 +92,7 @@ REFUSED = [
     ({"settings": BlockSparseSettings(32, 4, 1, 64, 2)}, "settings.waves_q is 4"),
     ({"settings": BlockSparseSettings(32, 2, 3, 64, 2)}, "settings.waves_k is 3"),
     ({"settings": BlockSparseSettings(32, 2, 1, 64, 1)}, "settings.buffers is 1"),
-    ({"settings": BlockSparseSettings(32, 2, 1, 48, 2)}, "tile_k is 48"),
+    ({"settings": BlockSparseSettings(32, 2, 1, 48, 2)}, "settings.tile_k is 48, expected 32 to"),
     ({"settings": BlockSparseSettings(32, 2, 1, 128, 2)}, "settings.tile_k is 128"),
     (
         {"block_k": 256, "settings": BlockSparseSettings(32, 2, 2, 256, 2)},
