@@ -80,7 +80,8 @@ def block_sparse_attention(
     Sq]``: base-2 logarithm of the sum of ``2**score``, score = (q . k) * scale * log2(e). A row
     that attends nothing has o = 0 and the largest negative finite f32 as lse.
 
-    Raises :class:`rocke.runtime.ArgumentError` that names the argument, before anything runs, and
+    Raises :class:`rocke.runtime.ArgumentError` that names the argument, before anything runs;
+    :class:`rocke.runtime.DeviceError` as :func:`rocke.open_device` for a name of no device; and
     ``rocke.library.NoKernel`` for a library that has no kernel for this, with nothing to run too.
     """
     tensors = Tensors.of(q, k, v, layout)

@@ -16,7 +16,8 @@ def device_of(device: Device | str) -> Device:
     """A device as it is; a name, as :func:`rocke.open_device` takes, gives the same device at every
     call.
 
-    Raises :class:`rocke.runtime.ArgumentError` for what is neither, and as ``rocke.open_device``.
+    Raises :class:`rocke.runtime.ArgumentError` for what is neither a device nor a name, and
+    :class:`rocke.runtime.DeviceError`, as ``rocke.open_device``, for a name of no device.
     """
     if isinstance(device, str):
         return _opened(device)

@@ -3,7 +3,8 @@
 Each function launches one kernel of ``rocke.kernels.sparsity``; nothing is read on the host.
 ``device`` is a device or a name as :func:`rocke.open_device` takes; ``library`` as
 :func:`rocke.attention.block_sparse_attention` has it. All raise
-:class:`rocke.runtime.ArgumentError` that names what is wrong.
+:class:`rocke.runtime.ArgumentError` that names what is wrong, and
+:class:`rocke.runtime.DeviceError` for a name of no device.
 """
 
 from __future__ import annotations

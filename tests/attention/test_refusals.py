@@ -146,6 +146,7 @@ SHAPE = (1, 2, 256, 64)
             r"counts: shape \(1, 3, 2\), axis 1 is 3",
         ),
         ({"device": 3}, "device: 3, expected a device or a name"),
+        ({"device": None}, "device: None, expected a device or a name"),
     ],
 )
 def test_a_wrong_argument_is_named(changes, message):
