@@ -56,8 +56,10 @@ def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
         # LSE, but it is far smaller than O.
         size = ELEMENT_BYTES * NOWHERE if name == "o" else 2**32
         limits[name.upper()] = {**tensor, "align": 16, "span": (2, size)}
+        # The end of O's last row is what keeps those past it from being written: none may overlap.
+        shortest = spec.head_size if name == "o" else 0
         longest = 2**31 - 1 if name in "qo" else longest_key_stride(spec)
-        limits[f"stride_{name}_token"] = (spec.head_size, longest, STEP)
+        limits[f"stride_{name}_token"] = (shortest, longest, STEP)
         limits |= {f"stride_{name}_{axis}": (0, 2**62, STEP) for axis in ("batch", "head")}
     limits["O"]["apart"] = True
     if spec.need_lse:

@@ -23,7 +23,8 @@ Parameters of the kernel, in order (those in brackets exist only where the named
 Strides are in elements; the head dimension (and a pattern's last) is contiguous. A stride of 0
 shares a pattern. Token, head and batch strides of Q, K, V and O are multiples of 8, so that every
 row is 16-byte aligned; one head's rows span less than 2**32 bytes, of O 1024 less, and token
-strides of K and V are at most :func:`longest_key_stride`, whatever the number of keys.
+strides of K and V are at most :func:`longest_key_stride`, whatever the number of keys. Rows of Q, K
+and V may overlap, or be the same; those of O may not.
 
 Grid: x = query blocks times workgroups a block, y = query heads, z = batch. Which of them a
 workgroup takes is :mod:`.bsa_order`'s business.

@@ -177,12 +177,7 @@ def check_strides(name: str, view: np.ndarray) -> None:
     if not view.size:
         return
     check_loads(name, view, LOAD_BYTES)
-    row = view.shape[3] * view.itemsize
-    if view.shape[2] > 1 and view.strides[2] < row:
-        raise ArgumentError(
-            f"{name}: token stride {view.strides[2]} bytes, expected at least the {row} of a row"
-        )
-    span = (view.shape[2] - 1) * view.strides[2] + row
+    span = (view.shape[2] - 1) * view.strides[2] + view.shape[3] * view.itemsize
     if span >= SPAN:
         raise ArgumentError(
             f"{name}: {view.shape[2]} rows of one head span {span} bytes, expected less than {SPAN}"

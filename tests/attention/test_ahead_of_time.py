@@ -125,8 +125,9 @@ def library(tmp_path_factory):
         ("list", {"stride_o_batch": 8}, "'stride_o_batch': 8, expected at least .*grid.z = 2"),
         ("list", {"stride_lse_head": 0}, "'stride_lse_head': 0, expected at least .*grid.y = 4"),
         ("list", {"stride_lse_batch": 0}, "'stride_lse_batch': 0, expected at least"),
-        ("list", {"stride_k_token": 3 * 2**23}, "'stride_k_token': 25165824 is outside .*64 to 22"),
-        ("list", {"stride_v_token": 3 * 2**23}, "'stride_v_token': 25165824 is outside .*64 to 22"),
+        ("list", {"stride_k_token": 3 * 2**23}, "'stride_k_token': 25165824 is outside .*0 to 22"),
+        ("list", {"stride_o_token": 56}, "'stride_o_token': 56 is outside .*64 to 2147483647"),
+        ("list", {"stride_v_token": 3 * 2**23}, "'stride_v_token': 25165824 is outside .*0 to 22"),
         ("list", {"scale_log2": 2e19}, "'scale_log2': 2e.19 is outside .*0 to 1.8446744"),
         (
             "list",

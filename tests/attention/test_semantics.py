@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from rocke.attention import BitmapPattern, ListPattern
 from tests.attention.runs import (
@@ -250,3 +251,17 @@ def test_scores_up_to_the_limit_that_is_promised(arch, dtype):
     assert scores.min() < 0 < scores.max()
     blocks = np.ones((1, 1, 2, 4), bool)
     check(given, blocks, arch, softmax_scale=scale, need_lse=True)
+
+
+@each_target
+@pytest.mark.parametrize("step", [0, 8, 48])
+def test_rows_of_q_k_and_v_may_overlap(arch, step):
+    """Past the last key and past the valid ones lie the same bytes as before them."""
+    flat = np.random.default_rng(14).standard_normal(200 * 48 + 64).astype(np.float16)
+    given = {
+        name: as_strided(flat[start:], (1, 2, rows, 64), (0, 16, 2 * step, 2))
+        for name, start, rows in (("q", 0, 100), ("k", 16, 170), ("v", 24, 170))
+    }
+    blocks = np.array([[1, 0, 1], [0, 1, 1]], bool)
+    sizes = np.array([64, 9, 40], np.int32)
+    check(given, blocks, arch, variable_block_sizes=sizes, need_lse=True)
