@@ -32,6 +32,7 @@ from rocke.library.grids import grid
 from rocke.library.layout import MANIFEST
 from rocke.library.locking import lock_folder
 from rocke.library.manifest import Argument, KernelEntry, Manifest, Resources
+from rocke.library.naming import count_of
 from rocke.library.plan import Dropped, Job, Plan, constraints, expand
 from rocke.library.store import STATE, UNFINISHED
 from rocke.runtime.packing import check_signature, parse_signature
@@ -239,14 +240,32 @@ class _Build:
             return None  # none yet, or a damaged one: it is written anew
 
     def _refuse_to_shrink(self) -> None:
-        if self.before is None or not self.plan.left_out:
+        """A part of a catalogue is not built over more than it, finished or not."""
+        if not self.plan.left_out:
             return
+        other = "choose all, or build into another folder"
+        if self.before is None and self.folder.joinpath(MANIFEST).exists():
+            raise BuildError(
+                f"{self.folder}: its manifest cannot be read, so nobody knows which kernels a part "
+                f"would lose: {other}"
+            )
         made = {f"{_name(job)}.{job.arch}" for job in self.plan.jobs}
-        lost = [k.id for k in self.before.kernels if k.id not in made]
+        lost = [k.id for k in self.before.kernels if k.id not in made] if self.before else []
         if lost:
             raise BuildError(
-                f"{self.folder}: its library has {len(lost)} kernels that were not chosen "
-                f"({lost[0]}, ...) and would lose them: choose all, or build into another folder"
+                f"{self.folder}: its library has {count_of(lost, 'kernel')} not chosen "
+                f"({lost[0]}{', ...' * (len(lost) > 1)}) and would lose what is not chosen: {other}"
+            )
+        kept = {_state_name(job) for job in self.plan.jobs}
+        unfinished = [
+            p.name
+            for p in self._state.iterdir()
+            if _STATE_FILE.fullmatch(p.name) and p.name not in kept
+        ]
+        if unfinished:
+            raise BuildError(
+                f"{self.folder}: a build that has not ended left {count_of(unfinished, 'kernel')} "
+                f"not chosen and would lose what is not chosen: {other}"
             )
 
     def _remove_old(self, kernels: tuple[KernelEntry, ...]) -> None:

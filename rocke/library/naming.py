@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from collections.abc import Sized
 from typing import Any
 
 MAX_NAME = 100
@@ -91,6 +92,11 @@ def check_symbol(raw: Any, where: str, longest: int = MAX_SYMBOL) -> str:
     if len(raw) > longest:
         raise ValueError(f"{where}: {len(raw)} characters, expected at most {longest}")
     return raw
+
+
+def count_of(items: Sized, what: str) -> str:
+    """A number of things, in words: ``1 kernel``, ``2 kernels``."""
+    return f"{len(items)} {what}{'s' * (len(items) != 1)}"
 
 
 def short(raw: Any) -> str:

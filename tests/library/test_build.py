@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -151,7 +152,7 @@ def test_a_part_does_not_replace_the_whole(catalogue, built, tmp_path):
     build_library(catalogue, tmp_path, jobs=1, **only)
     build_library(catalogue, tmp_path, jobs=1)
     assert whole(tmp_path) == whole(built)
-    with pytest.raises(BuildError, match=r"6 kernels that were not chosen .* would lose them"):
+    with pytest.raises(BuildError, match=r"6 kernels not chosen .* would lose what is"):
         build_library(catalogue, tmp_path, jobs=1, **only)
     assert whole(tmp_path) == whole(built)
 
@@ -443,6 +444,40 @@ def test_a_folder_that_cannot_be_made(catalogue, tmp_path, folder):
     file.touch()
     with pytest.raises(BuildError, match="cannot be written"):
         build_library(catalogue, Path(folder.format(file=file)), jobs=1)
+
+
+def test_a_part_does_not_replace_a_whole_that_has_not_ended(catalogue, tmp_path):
+    """Neither where there is no manifest, nor over the one of a smaller library."""
+    only = {"archs": "gfx942", "matches": lambda job: job.family == "map_to_index"}
+    for before in (tmp_path / "none", tmp_path / "part"):
+        if before.name == "part":
+            build_library(catalogue, before, jobs=1, **only)
+        count = 0
+
+        def stop(progress):
+            nonlocal count
+            count += 1
+            if count == 7:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            build_library(catalogue, before, jobs=1, progress=stop)
+        objects = sorted(before.glob("objects/*"))
+        with pytest.raises(BuildError, match=r"has not ended left \d kernels not chosen"):
+            build_library(catalogue, before, jobs=1, **only)
+        assert sorted(before.glob("objects/*")) == objects
+        assert len(build_library(catalogue, before, jobs=1).manifest.kernels) == 8
+
+
+def test_a_part_is_not_built_over_a_manifest_that_cannot_be_read(catalogue, built, tmp_path):
+    folder = tmp_path / "library"
+    shutil.copytree(built, folder)
+    with (folder / "manifest.json").open("ab") as manifest:
+        manifest.write(b" ")
+    with pytest.raises(BuildError, match="its manifest cannot be read"):
+        build_library(catalogue, folder, jobs=1, archs="gfx942")
+    assert len(list(folder.glob("objects/*"))) == 8
+    assert len(build_library(catalogue, folder, jobs=1).manifest.kernels) == 8
 
 
 def test_nothing_to_build(catalogue, tmp_path):

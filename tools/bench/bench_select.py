@@ -77,7 +77,8 @@ def exact(count: int) -> list[KernelEntry]:
     seen: dict[tuple[Any, ...], None] = {}
     while len(seen) < count:
         values = [rng.choice(v) for v in choices.values()]
-        seen[(rng.choice(ARCHS), *values)] = None
+        key = (rng.choice(ARCHS), *values)
+        seen[key] = None
     made = []
     for number, (arch, *values) in enumerate(seen):
         rules = [{"field": f, "op": "eq", "value": v} for f, v in zip(choices, values, strict=True)]
