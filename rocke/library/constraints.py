@@ -143,7 +143,8 @@ def plain_value(value: Any) -> Any:
         return Real(float(value))
     if isinstance(value, Unusable):
         return value
-    return str(value) if isinstance(value, str) else _UNUSABLE
+    # An enumeration's own text is its name: str() of a text that is a member is not its value.
+    return str.__str__(value) if isinstance(value, str) else _UNUSABLE
 
 
 def plain_problem(problem: Problem) -> Problem:

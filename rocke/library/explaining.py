@@ -54,7 +54,7 @@ def family_of(problem: Problem, families: Sequence[str]) -> str | None:
     """The family that a problem means: the one it names, or the only one."""
     if FAMILY in problem:
         named = problem[FAMILY]
-        return named if isinstance(named, str) else None
+        return str.__str__(named) if isinstance(named, str) else None
     return families[0] if len(families) == 1 else None
 
 

@@ -1,5 +1,6 @@
 """A library at run time: open, select, explain, load, launch."""
 
+import enum
 import random
 import shutil
 import subprocess
@@ -100,6 +101,21 @@ def test_other_arguments_than_those_of_constraints_are_checked_by_their_limits(
     else:
         with pytest.raises(NoKernel, match=next(iter(given))):
             library.select({**JENGA, **given}, "gfx942")
+
+
+class Text(str, enum.Enum):
+    TYPE = "f16"
+    FAMILY = "jenga_sparse_attention"
+
+
+class Number(enum.IntEnum):
+    HEAD = 32
+
+
+def test_members_of_enumerations_are_the_values_that_they_equal(library):
+    asked = {**JENGA, "dtype": Text.TYPE, "family": Text.FAMILY, "head_size": Number.HEAD}
+    assert library.select(asked, "gfx942").id == library.select(JENGA, "gfx942").id
+    assert library.explain(asked, "gfx942").chosen == library.explain(JENGA, "gfx942").chosen
 
 
 def test_a_target_that_the_library_is_not_for(library):
