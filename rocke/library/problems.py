@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -25,6 +26,10 @@ _SHARE = "density"
 _SMALL = 6
 _SIZES = (1, 2, 131, 517)
 """What each size is varied to: few, and more than a workgroup of any kernel, to no round number."""
+_LARGE = (20011, 5003, 1009)
+_JOINT = (70, 24, 12)
+_SAMPLE_BYTES = 64 << 20
+"""Of a large problem, by the family's estimate: the first size that takes no more is tried."""
 
 
 def check_options(family: Family, options: Mapping[str, Any]) -> None:
@@ -65,9 +70,13 @@ def _is(value: Any, kind: str) -> bool:
     return kind == "str" and isinstance(value, str)
 
 
+def _bytes(family: Family, spec: Any, options: Mapping[str, Any]) -> int:
+    return family.problem_bytes(spec, {**family.problem_options, **options})
+
+
 def _check_bytes(family: Family, spec: Any, options: Mapping[str, Any]) -> int:
     asked = {**family.problem_options, **options}
-    needed = family.problem_bytes(spec, asked)
+    needed = _bytes(family, spec, options)
     if needed > MAX_BYTES:
         sizes = {**family.flatten(spec), **{n: v for n, v in asked.items() if v is not None}}
         known = {n: v for n, v in sizes.items() if type(v) is int and n in asked}
@@ -119,13 +128,18 @@ def sizes_of(family: Family) -> list[str]:
 
 
 def samples(family: Family, spec: Any) -> Iterator[tuple[Mapping[str, Any], Drawn]]:
-    """Options and small problems in which each size is varied by itself.
+    """Options and problems: each size is varied by itself, up to thousands, and all at once.
 
-    Sizes that do not go together are left out.
+    Sizes that do not go together are left out, and large ones that take more than some memory.
     """
     names = sizes_of(family)
     small = {n: min(family.problem_options[n], _SMALL) for n in names}
     asked = [small, *({**small, name: size} for name in names for size in _SIZES)]
+    large = [[{**small, name: size} for size in _LARGE] for name in names]
+    large.append([dict.fromkeys(names, size) for size in _JOINT])
+    for tried in large:
+        cheap = (o for o in tried if _bytes(family, spec, o) <= _SAMPLE_BYTES)
+        asked += list(itertools.islice(cheap, 1))
     for options in asked:
         try:
             yield options, draw(family, spec, options)

@@ -457,6 +457,24 @@ def test_the_line_to_paste_is_right(family):
     assert expand(Catalogue.parse(text + pasted, "cat.toml")).jobs
 
 
+BLOCKS = '["mul", ["ceil_div", "seqlen_q", "block_q"], "workgroups_per_block"]'
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        f'[{BLOCKS}, ["mul", "heads", ["ceil_div", "heads", 600]], "batch"]',
+        f'[["mul", {BLOCKS}, ["ceil_div", "seqlen_q", 601]], "heads", "batch"]',
+        f'[{BLOCKS}, "heads", ["mul", "batch", ["ceil_div", ["mul", "heads", "batch"], 130]]]',
+    ],
+)
+def test_a_grid_that_is_right_for_small_sizes_alone_is_refused(grid):
+    text = problem_text("block_sparse_attention", "{seqlen_q = 64, seqlen_k = 64}")
+    text = f"{text[: text.rindex('grid = ')]}grid = {grid}\n"
+    with pytest.raises(CatalogueError, match="where the family's rule gives"):
+        expand(Catalogue.parse(text, "cat.toml"))
+
+
 def test_a_family_with_a_grid_of_its_own_takes_none():
     with pytest.raises(CatalogueError, match="has a grid of its own"):
         plan("launch = {grid = [1, 1, 1]}\n")
