@@ -38,6 +38,31 @@ def test_many_small_weights_beside_one_great_weight(arch: str, need_lse: bool, d
         assert relative_error(found[1], np.full(found[1].shape, depth + np.log2(1 + small))) < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("arch", "least", "exact"), [("gfx90a", 25, 25), ("gfx942", 31, 21), ("gfx950", 32, 21)]
+)
+def test_the_least_weights(arch: str, least: int, exact: int) -> None:
+    """Of keys after the reference: right to ``2**-exact``, 0 below ``2**-least``."""
+    q, k, v = (np.zeros((1, 1, BLOCK, HEAD_SIZE), np.float16) for _ in range(3))
+    q[..., 0], v[0, 0, 1:] = 1, 60000
+    for depth in (exact - 0.125, exact + 0.875, least - 0.125, least + 0.125):
+        k[0, 0, 1:, 0] = -depth
+        out = block_sparse_attention(
+            q,
+            k,
+            v,
+            BitmapPattern(np.ones((1, 1), bool)),
+            softmax_scale=float(np.log(2)),
+            device=f"emulated:{arch}",
+        )
+        assert bool((out > 0).all()) == (depth < least)
+        assert bool((out == 0).all()) == (depth > least)
+        if depth < exact:
+            small = (BLOCK - 1) * 2.0**-depth
+            expected = np.full(out.shape, small / (1 + small) * 60000)
+            assert relative_error(out, expected) < 1e-3
+
+
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("magnitude", [1e4, 1e6, 2.0**23])
 def test_scores_of_great_magnitude(arch: str, magnitude: float) -> None:
