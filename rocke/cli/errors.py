@@ -33,18 +33,23 @@ EXTRAS = {
 """Modules that rocke's run-time part comes without -> the extra that brings them."""
 
 
+def missing_extra(error: Exception) -> str:
+    """What to install for a module of an extra that is missing; empty for any other error."""
+    root = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if root not in EXTRAS:
+        return ""
+    from rocke.cli.probes import install_command
+
+    return f"this needs {root}, which is not installed: {install_command(EXTRAS[root])}"
+
+
 def explain(error: Exception) -> click.ClickException | None:
     """The one-line report for an error of rocke's own, or ``None`` for a bug.
 
     The modules that define the errors are not imported: an error of theirs means they are loaded.
     """
-    root = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    if root in EXTRAS:
-        from rocke.cli.probes import install_command
-
-        return Failure(
-            f"this needs {root}, which is not installed: {install_command(EXTRAS[root])}"
-        )
+    if advice := missing_extra(error):
+        return Failure(advice)
     usage = {"UnknownTarget", "ArgumentError", "CodeObjectError", "SpecError"}
     usage |= {"CatalogueError", "LibraryError", "NoKernel"}
     failed = {"CompileError", "DeviceError", "DisassemblerError", "IRError", "BuildError"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rocke.arch import TARGETS
+from rocke.cli.errors import UserError, missing_extra
 from rocke.cli.output import console, json_option, print_json, table
 
 if TYPE_CHECKING:
@@ -32,8 +33,15 @@ def command(family: str | None, as_json: bool) -> None:
         list_library(family, as_json)
         return
     # The families need the compiler's packages; a library is listed without them.
-    from rocke.cli.specs import find_family
-    from rocke.kernels.registry import FAMILIES
+    try:
+        from rocke.cli.specs import find_family
+        from rocke.kernels.registry import FAMILIES
+    except ModuleNotFoundError as error:
+        if family is None or not (advice := missing_extra(error)):
+            raise
+        from rocke.library.store import not_found
+
+        raise UserError(f"{not_found(family)}. If it is a kernel family: {advice}") from None
 
     shown = list(FAMILIES.values()) if family is None else [find_family(family)]
     if as_json:

@@ -10,15 +10,16 @@ import click
 
 from rocke.cli.output import console, print_json, table
 from rocke.library.library import KernelLibrary
-from rocke.library.store import installed, is_built
+from rocke.library.store import find_installed, is_archive, is_built
 
 
 def is_library(name: str) -> bool:
     """Whether an argument of ``rocke list`` names a library and not a family."""
     path = Path(name)
-    if path.is_dir() and os.sep not in name and not is_built(path):
-        return name in installed()  # a folder that happens to be called like a family
-    return path.exists() or name in installed()
+    if find_installed(name) is not None or is_built(path) or is_archive(path):
+        return True
+    # Without a separator it may be a folder or file that happens to be called like a family.
+    return path.exists() and os.sep in name
 
 
 def list_library(name: str, as_json: bool) -> None:

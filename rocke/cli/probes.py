@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 _TIMEOUT_S = 60
 
@@ -161,8 +163,28 @@ class _Probe:
 
 def install_command(extra: str) -> str:
     """How to add an extra of rocke; ``core`` is what comes without one."""
-    wanted = "rocke" if extra == "core" else f"'rocke[{extra}]'"
-    return f"{shlex.quote(sys.executable)} -m pip install {wanted}"
+    source, editable = installed_from()
+    wanted = source if extra == "core" else f"{source}[{extra}]"
+    option = "-e " if editable else ""
+    # An extra's brackets are quoted for every shell.
+    quoted = f"'{wanted}'" if "[" in wanted and "'" not in wanted else shlex.quote(wanted)
+    return f"{shlex.quote(sys.executable)} -m pip install {option}{quoted}"
+
+
+def installed_from() -> tuple[str, bool]:
+    """What pip installs rocke from: its name, or the checkout that it came from.
+
+    The flag tells an editable installation.
+    """
+    try:
+        raw = json.loads(metadata.distribution("rocke").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        raw = {}
+    address = urlsplit(raw.get("url", ""))
+    path = Path(url2pathname(address.path))
+    if address.scheme == "file" and path.is_dir():
+        return str(path), bool(raw.get("dir_info", {}).get("editable"))
+    return "rocke", False
 
 
 _PROBES = (

@@ -13,6 +13,7 @@ from rocke.library.errors import LibraryError
 from rocke.library.files import read_file
 from rocke.library.layout import GROUP, MANIFEST, wheel_layout, zip_layout
 from rocke.library.manifest import MAX_BYTES, KernelEntry, Manifest
+from rocke.library.naming import package
 
 STATE = ".rocke-build"
 """The folder of a build folder in which the build keeps its own files."""
@@ -44,21 +45,45 @@ class Store(Protocol):
 
 
 def open_store(library: str | os.PathLike[str]) -> Store:
-    """The store of a path, or of an installed library's name. Raises :class:`LibraryError`."""
+    """The store of a path, or of an installed library's name. Raises :class:`LibraryError`.
+
+    A folder or file that is no library hides no installed one.
+    """
     path = Path(library)
-    if path.exists() and not path.is_dir():
-        return ArchiveStore(path)
-    if not is_built(path):  # any other folder of that name hides no installed library
-        for entry in metadata.entry_points(group=GROUP):
-            if entry.name == str(library):
-                return FolderStore(_package_folder(entry))
+    entry = find_installed(str(library))
+    if entry is not None and not (is_built(path) or is_archive(path)):
+        return FolderStore(_package_folder(entry))
     if path.is_dir():
         return FolderStore(path)
+    if path.exists():
+        return ArchiveStore(path)
+    raise LibraryError(not_found(str(library)))
+
+
+def not_found(library: str) -> str:
+    """What is told of a library that is neither a path nor installed."""
     names = ", ".join(installed()) or "none"
-    raise LibraryError(
+    return (
         f"{library}: no such file or folder, and no installed library of that name "
         f"(installed: {names})"
     )
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path is a file that begins as archives do."""
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"PK"
+    except OSError:
+        return False
+
+
+def find_installed(name: str) -> metadata.EntryPoint | None:
+    """The entry point of an installed library; names are compared as packages' names are."""
+    for entry in metadata.entry_points(group=GROUP):
+        if package(entry.name) == package(name):
+            return entry
+    return None
 
 
 def is_built(folder: Path) -> bool:

@@ -1,6 +1,7 @@
 """rocke doctor: every probe, and what it says when something is missing or crashes."""
 
 import importlib.metadata
+import json
 import os
 import shlex
 import subprocess
@@ -137,7 +138,24 @@ def test_the_disassembler_s_library_is_not_in_the_process_s_own_namespace():
 
 def test_the_command_survives_a_folder_with_a_space(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/my venv/bin/python")
+    monkeypatch.setattr(probes, "installed_from", lambda: ("rocke", False))
     assert install_command("all") == "'/my venv/bin/python' -m pip install 'rocke[all]'"
+
+
+@pytest.mark.parametrize("editable", [False, True])
+def test_extras_are_installed_from_the_checkout_that_rocke_is_from(monkeypatch, tmp_path, editable):
+    info = tmp_path / "site" / "rocke-0.dist-info"
+    info.mkdir(parents=True)
+    info.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: rocke\nVersion: 0\n")
+    checkout = tmp_path / "my checkout"
+    checkout.mkdir()
+    origin = {"url": checkout.as_uri(), "dir_info": {"editable": editable}}
+    info.joinpath("direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    option = "-e " if editable else ""
+    assert install_command("all").endswith(f"-m pip install {option}'{checkout}[all]'")
+    checkout.rmdir()
+    assert install_command("all").endswith("-m pip install 'rocke[all]'")
 
 
 def test_a_long_name_stands_apart_from_its_detail(capsys):

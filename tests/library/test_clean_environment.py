@@ -143,6 +143,10 @@ def test_the_guides_wheel_is_selected_and_launched_without_a_compiler(rocke_whee
         done = clean.run(rocke, *arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert (tmp_path / "again" / wheel.name).read_bytes() == wheel.read_bytes()
+    slip = clean.run(rocke, "list", "my-kernel", cwd=tmp_path)
+    assert slip.returncode == 2
+    assert "my-kernel: no such file or folder, and no installed library of that" in slip.stderr
+    assert "(installed: my-kernels). If it is a kernel family: this needs mlir" in slip.stderr
     refused = clean.run(rocke, "build", "vsa", "--demo", cwd=tmp_path)
     assert refused.returncode == 1
     assert "pip install 'rocke[compiler]'" in refused.stderr

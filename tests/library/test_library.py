@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rocke.cli.list_library import is_library
 from rocke.emulator import EmulatedDevice
 from rocke.kernels.registry import FAMILIES
-from rocke.library import KernelLibrary, LibraryError, NoKernel, field_index
+from rocke.library import KernelLibrary, LibraryError, NoKernel, field_index, pack_zip
 from rocke.library import selector as selecting
 from rocke.library.constraints import Constraint
 from rocke.library.explaining import explain, reasons
@@ -372,7 +373,9 @@ def test_an_explanation_says_each_thing_once(library):
     assert "before 1 other\n" in str(library.explain(JENGA, "gfx942")) + "\n"
 
 
-def test_a_folder_does_not_hide_an_installed_library(built, tmp_path, monkeypatch):
+@pytest.fixture
+def installed_package(built, tmp_path, monkeypatch):
+    """The folder of an installed library called my-kernels; the test runs beside it."""
     package = tmp_path / "packages" / "my_kernels"
     shutil.copytree(built, package)
     info = tmp_path / "packages" / "my_kernels-1.dist-info"
@@ -381,8 +384,30 @@ def test_a_folder_does_not_hide_an_installed_library(built, tmp_path, monkeypatc
     info.joinpath("entry_points.txt").write_text("[rocke.libraries]\nmy-kernels = my_kernels\n")
     monkeypatch.syspath_prepend(tmp_path / "packages")
     monkeypatch.chdir(tmp_path)
+    return package
+
+
+@pytest.mark.parametrize("name", ["my-kernels", "my_kernels", "My.Kernels", "MY--KERNELS"])
+def test_an_installed_library_goes_by_every_spelling_of_its_name(installed_package, name):
+    assert KernelLibrary.open(name).source == str(installed_package)
+    assert is_library(name)
+    with pytest.raises(LibraryError, match=r"mykernels: no such .*\(installed: .*my-kernels"):
+        KernelLibrary.open("mykernels")
+
+
+@pytest.mark.parametrize("data", [b"", b"notes", None])
+def test_a_file_that_is_no_library_hides_none(installed_package, built, tmp_path, data):
+    path = tmp_path / "my-kernels"
+    path.write_bytes(pack_zip(KernelLibrary.open(built)) if data is None else data)
+    expected = "my-kernels" if data is None else str(installed_package)
+    assert KernelLibrary.open("my-kernels").source == expected
+    (tmp_path / "vsa").write_bytes(b"notes")
+    assert not is_library("vsa")
+
+
+def test_a_folder_does_not_hide_an_installed_library(installed_package, built, tmp_path):
     tmp_path.joinpath("my-kernels", "src").mkdir(parents=True)
-    assert KernelLibrary.open("my-kernels").source == str(package)
+    assert KernelLibrary.open("my-kernels").source == str(installed_package)
     shutil.copy(built / "manifest.json", tmp_path / "my-kernels")
     shutil.copytree(built / "objects", tmp_path / "my-kernels" / "objects")
     assert KernelLibrary.open("my-kernels").source == "my-kernels"
