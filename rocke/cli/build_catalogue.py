@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,11 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from rocke.cli.errors import FAILED, OK, UserError
+from rocke.cli.filters import matcher
 from rocke.cli.output import console, print_json
-from rocke.kernels.registry import FAMILIES
 from rocke.library.build import Progress, Report, build_library, report_as_json
 from rocke.library.catalogue import Catalogue, shipped
-from rocke.library.plan import Job, Plan, expand
+from rocke.library.plan import Plan, expand
 
 EVERY = 10.0
 """Seconds between lines of progress where there is no terminal to draw on."""
@@ -51,7 +49,7 @@ def build_catalogue(
         for line in plan.warnings:
             click.echo(f"warning: {line}", err=True)
         _show_plan(plan, as_json)
-        return OK
+        return OK if plan.jobs else FAILED
     with _progress(quiet=as_json) as tell:
         report = build_library(
             catalogue,
@@ -69,51 +67,6 @@ def build_catalogue(
     else:
         _show_report(report)
     return FAILED if report.failures else OK
-
-
-def matcher(filters: tuple[str, ...], catalogue: Catalogue) -> Callable[[Job], bool]:
-    """Jobs that match every filter: ``FIELD=PATTERN``, or a pattern of the family's name.
-
-    Patterns are those of a shell; several stand with ``|`` between them. A field that no family of
-    the catalogue has, and a name that matches none of its families, is wrong usage.
-    """
-    families = sorted({entry.family for entry in catalogue.entries})
-    known = {f.name for n in families if n in FAMILIES for f in FAMILIES[n].fields}
-    known |= {"family", "arch"}
-    rules = []
-    for text in filters:
-        field, equals, pattern = text.partition("=")
-        field = field.strip()
-        if not equals:
-            if not any(_matches(name, text) for name in families):
-                raise UserError(
-                    f"--filter {text!r}: matches no family of the catalogue "
-                    f"({', '.join(families)}); a field is given as {text}=PATTERN"
-                )
-            rules.append(("family", text))
-            continue
-        if field not in known:
-            close = difflib.get_close_matches(field, sorted(known), n=1)
-            hint = f", did you mean {close[0]!r}?" if close else ""
-            raise UserError(
-                f"--filter {text!r}: no family of the catalogue has a field {field!r}{hint} "
-                f"(fields: {', '.join(sorted(known))})"
-            )
-        rules.append((field, pattern))
-
-    def matches(job: Job) -> bool:
-        values = {**job.spec, "family": job.family, "arch": job.arch}
-        return all(f in values and _matches(_shown(values[f]), p) for f, p in rules)
-
-    return matches
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _matches(value: str, patterns: str) -> bool:
-    return any(fnmatch.fnmatchcase(value, p.strip()) for p in patterns.split("|"))
 
 
 def _find(name: str) -> Path:

@@ -59,6 +59,10 @@ def test_a_dry_run_lists_and_builds_nothing(rocke, catalogue_file, tmp_path):  #
         (["jenga*"], 4),
         (["waves=8"], 0),
         (["dtype=f16"], 4),
+        (["waves=2", "waves=4"], 0),
+        (["waves = 2 | 4"], 4),
+        (["seqlen_q=6*"], 2),
+        (["arch=gfx94?", "family=*index"], 2),
     ],
 )
 def test_filters(rocke, catalogue_file, filters, count):  # noqa: F811
@@ -73,6 +77,13 @@ def test_filters(rocke, catalogue_file, filters, count):  # noqa: F811
     [
         ("wave=2", "no family of the catalogue has a field 'wave', did you mean 'waves'?"),
         ("dtype", "matches no family of the catalogue (jenga_sparse_attention, map_to_index); "),
+        ("family=vsa*", "'vsa*' matches no family of the catalogue"),
+        ("map_to_index|vsa", "'vsa' matches no family of the catalogue"),
+        ("arch=gfx94", "'gfx94' matches no target (gfx90a, gfx942, gfx950)"),
+        ("dtype=f61", "'f61' is no value of dtype, expected f16, bf16"),
+        ("dtype=f16|b16", "'b16' is no value of dtype, expected f16, bf16"),
+        ("waves=two", "'two' is no value of waves, expected an integer"),
+        ("waves=", "'' is no value of waves, expected an integer"),
         ("dtype", "a field is given as dtype=PATTERN"),
         ("vsa*", "matches no family of the catalogue"),
     ],
@@ -83,8 +94,23 @@ def test_filters_that_are_slips(rocke, catalogue_file, filters, message):  # noq
     assert message in result.error
 
 
+@pytest.mark.parametrize("value", ["true", "True", "TRUE"])
+def test_a_filter_of_a_flag_takes_every_spelling(rocke, value):  # noqa: F811
+    options = ("attention.toml", "--dry-run", "--json", "--filter", f"need_lse={value}")
+    jobs = rocke("build", *options).json["jobs"]
+    assert jobs
+    assert all(j["spec"]["need_lse"] for j in jobs)
+
+
+def test_a_filter_of_a_flag_takes_no_number(rocke):  # noqa: F811
+    result = rocke("build", "attention.toml", "--dry-run", "--filter", "need_lse=1")
+    assert result.code == 2
+    assert "'1' is no value of need_lse, expected true or false" in result.error
+
+
 def test_a_filter_that_leaves_nothing_says_so(rocke, catalogue_file, tmp_path):  # noqa: F811
     shown = rocke("build", catalogue_file, "--dry-run", "--filter", "waves=8")
+    assert shown.code == 1
     assert shown.out == "0 to build, 0 dropped, 8 not chosen by filter or target\n"
     result = rocke("build", catalogue_file, "--filter", "waves=8", "-o", tmp_path / "out")
     assert result.code == 1
