@@ -224,7 +224,7 @@ def moved_lanes(data: int, guard: int | None, sent: bool = False) -> BitRule:
 
 def kept_half(inst: Instruction) -> BitRule | None:
     """The old half of the result of a load of 16 bits from defined memory; None for other loads."""
-    if not re.search(r"_(short|ubyte|sbyte)_d16(_hi)?$", inst.mnemonic):
+    if not re.search(r"_load_(short|ubyte|sbyte)_d16(_hi)?$", inst.mnemonic):
         return None
     result = inst.operands[0]
     high = inst.mnemonic.endswith("_hi")
