@@ -19,6 +19,7 @@ from rocke.cli.filters import matcher
 from rocke.cli.output import console, print_json
 from rocke.library.build import Progress, Report, build_library, report_as_json
 from rocke.library.catalogue import Catalogue, shipped
+from rocke.library.naming import count_of
 from rocke.library.plan import Plan, expand
 
 EVERY = 10.0
@@ -111,7 +112,7 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[Progress], None]]:
                 err.print(f"warning: {line}", markup=False, soft_wrap=True)
             if not drawn and not quiet and time.monotonic() - last >= EVERY:
                 last = time.monotonic()
-                click.echo(f"{completed} of {state.total} kernels ({counts})", err=True)
+                click.echo(f"{completed} of {count_of(state.total, 'kernel')} ({counts})", err=True)
 
         yield tell
 
@@ -144,7 +145,7 @@ def _show_report(report: Report) -> None:
     else:
         name = f"{report.manifest.name} {report.manifest.version}"
         out.print(
-            f"{name}: {len(report.manifest.kernels)} kernels in {report.folder}",
+            f"{name}: {count_of(report.manifest.kernels, 'kernel')} in {report.folder}",
             markup=False,
             soft_wrap=True,
         )

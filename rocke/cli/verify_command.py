@@ -12,6 +12,7 @@ from rocke.cli.libraries import choose, kernels_option, library_argument
 from rocke.cli.output import json_option, print_json
 from rocke.cli.specs import find_targets
 from rocke.library.library import KernelLibrary
+from rocke.library.naming import count_of
 from rocke.library.verifying import Verification, verify_library
 
 
@@ -61,7 +62,9 @@ def command(
     if as_json:
         print_json({"wrong": wrong, "kernels": [asdict(r) for r in results]})
     else:
-        click.echo(f"{len(results) - wrong} of {len(results)} kernels are right")
+        right = len(results) - wrong
+        verb = "is" if len(results) == 1 else "are"
+        click.echo(f"{right} of {count_of(results, 'kernel')} {verb} right")
     return FAILED if wrong else OK
 
 

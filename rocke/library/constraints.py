@@ -91,8 +91,7 @@ class Constraint:
         value = plain_value(given)
         if self.holds(value):
             return ""
-        kind = f" ({type(given).__name__})" if isinstance(value, Unusable) else ""
-        return f"{self.field} is {short(given)}{kind}, expected {self.expected()}"
+        return f"{self.field} is {shown(given)}, expected {self.expected()}"
 
     def expected(self) -> str:
         """What would hold, in words."""
@@ -145,6 +144,15 @@ def plain_value(value: Any) -> Any:
         return value
     # An enumeration's own text is its name: str() of a text that is a member is not its value.
     return str.__str__(value) if isinstance(value, str) else _UNUSABLE
+
+
+def shown(given: Any) -> str:
+    """A problem's value for people: what it counts as, or what it is and of which type."""
+    value = plain_value(given)
+    if not isinstance(value, Unusable):
+        return short(value)
+    own = value.value if isinstance(value, Real) else given
+    return f"{short(own)} ({type(given).__name__})"
 
 
 def plain_problem(problem: Problem) -> Problem:

@@ -41,13 +41,20 @@ class Explanation:
             before = f", before {others} other{'s' * (others > 1)}" if others else ""
             lines.append(f"{self.chosen} is chosen{before}")
         else:
-            lines.append(f"none of {len(self.verdicts)} kernels for {self.arch} serves the problem")
+            lines.append(self._none())
         missed = [v for v in self.verdicts if v.reasons]
         for verdict in sorted(missed, key=lambda v: len(v.reasons))[:_SHOWN]:
             lines.append(f"{verdict.kernel}: {'; '.join(verdict.reasons)}")
         if len(missed) > _SHOWN:
-            lines.append(f"and {len(missed) - _SHOWN} more that differ in as much or more")
+            rest = len(missed) - _SHOWN
+            differ = "differs" if rest == 1 else "differ"
+            lines.append(f"and {rest} more that {differ} in as much or more")
         return "\n  ".join(lines)
+
+    def _none(self) -> str:
+        if len(self.verdicts) == 1:
+            return f"the only kernel for {self.arch} does not serve the problem"
+        return f"none of {len(self.verdicts)} kernels for {self.arch} serves the problem"
 
 
 def family_of(problem: Problem, families: Sequence[str]) -> str | None:

@@ -94,9 +94,10 @@ def check_symbol(raw: Any, where: str, longest: int = MAX_SYMBOL) -> str:
     return raw
 
 
-def count_of(items: Sized, what: str) -> str:
+def count_of(items: Sized | int, what: str) -> str:
     """A number of things, in words: ``1 kernel``, ``2 kernels``."""
-    return f"{len(items)} {what}{'s' * (len(items) != 1)}"
+    number = items if isinstance(items, int) else len(items)
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def short(raw: Any) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rocke.library.constraints import Constraint, Problem, Real, plain_value
-from rocke.library.naming import short
+from rocke.library.constraints import Constraint, Problem, Real, plain_value, shown
 
 _BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
@@ -36,9 +35,7 @@ class ValueRule:
         """Why a launch would refuse what the problem gives; empty if it would not."""
         if self.field not in problem or self.holds(problem[self.field]):
             return ""
-        given = problem[self.field]
-        kind = "" if isinstance(given, (bool, int, str)) else f" ({type(given).__name__})"
-        return f"{self.field} is {short(given)}{kind}, expected {self.expected()}"
+        return f"{self.field} is {shown(problem[self.field])}, expected {self.expected()}"
 
     def holds(self, given: Any) -> bool:
         """Whether the argument may have a value, of Python's types, numpy's, or a plain one."""

@@ -31,6 +31,8 @@ def test_from_catalogue_to_verified_wheel(rocke, catalogue_file, built, tmp_path
     verified = rocke("verify", wheel, "--arch", "gfx950")
     assert verified.code == 0
     assert "4 of 4 kernels are right" in verified.out
+    one = rocke("verify", wheel, "--arch", "gfx950", "-k", "rocke_map_to_index_W2*")
+    assert one.out.endswith("1 of 1 kernel is right\n")
     same = rocke("diff", built, wheel)
     assert same.out.endswith("0 added, 0 removed, 0 changed, 8 the same\n")
     assert "8" in rocke("list", wheel).out

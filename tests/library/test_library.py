@@ -104,6 +104,31 @@ def test_other_arguments_than_those_of_constraints_are_checked_by_their_limits(
             library.select({**JENGA, **given}, "gfx942")
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.True_, "head_size is True, expected"),
+        (np.int64(48), "head_size is 48, expected"),
+        (np.str_("x"), "head_size is 'x', expected"),
+        (np.float32(32), "head_size is 32.0 (float32), expected"),
+        (2.5, "head_size is 2.5 (float), expected"),
+    ],
+)
+def test_values_of_numpy_are_shown_plainly(library, value, said):
+    assert said in str(library.explain({**JENGA, "head_size": value}, "gfx942"))
+
+
+def test_one_kernel_is_not_spoken_of_as_several(library):
+    first, *_ = (k.entry for k in library.kernels if k.entry.family.startswith("jenga"))
+    asked = {**JENGA, "head_size": 48}
+    said = str(explain([first], asked, first.arch))
+    assert said.startswith(f"the only kernel for {first.arch} does not serve the problem\n")
+    four = [replace(first, id=f"k{i}") for i in range(4)]
+    assert str(explain(four, asked, first.arch)).endswith(
+        "and 1 more that differs in as much or more"
+    )
+
+
 class Text(str, enum.Enum):
     TYPE = "f16"
     FAMILY = "jenga_sparse_attention"
