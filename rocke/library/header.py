@@ -55,6 +55,7 @@ _HEAD = """\
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef ROCKE_ASSERT
 #ifdef __cplusplus
 #define ROCKE_ASSERT(condition, text) static_assert(condition, text)
 #define ROCKE_CAST(type, value) static_cast<type>(value)
@@ -63,6 +64,7 @@ _HEAD = """\
 #define ROCKE_ASSERT(condition, text) _Static_assert(condition, text)
 #define ROCKE_CAST(type, value) ((type)(value))
 #define ROCKE_SIZE(type, member) sizeof(((type *)0)->member)
+#endif
 #endif
 """
 
@@ -93,7 +95,16 @@ def c_name(name: str) -> str:
 
 
 def _kernel(entry: KernelEntry, prefix: str) -> Iterator[str]:
+    """A kernel's part; another library's header may hold the same kernel, but no other one of its
+    name.
+    """
     r = entry.resources
+    guard = f"ROCKE_KERNEL_{prefix}_{entry.sha256}"
+    yield f"#ifndef {guard}"
+    yield f"#define {guard}"
+    yield f"#ifdef {prefix}_SYMBOL"
+    yield f'#error "{prefix}: another library has another kernel of this name"'
+    yield "#endif"
     yield f"/* {entry.family} for {entry.arch}: {r.vgpr} VGPRs, {r.lds} bytes of LDS */"
     yield f'#define {prefix}_SYMBOL "{entry.symbol.removesuffix(".kd")}"'
     yield f'#define {prefix}_FILE "{entry.file}"'
@@ -122,6 +133,8 @@ def _kernel(entry: KernelEntry, prefix: str) -> Iterator[str]:
     yield f"#define {prefix}_ARGS_SIZE {end}u"
     yield ""
     yield from _grid(entry, prefix)
+    yield f"#endif /* {guard} */"
+    yield ""
 
 
 def _grid(entry: KernelEntry, prefix: str) -> Iterator[str]:

@@ -3,10 +3,11 @@
 import ctypes
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
-from rocke.library import c_header
+from rocke.library import KernelLibrary, c_header
 from rocke.library.header import c_name, c_prefix
 from rocke.runtime.packing import pack, parse_signature
 
@@ -98,6 +99,29 @@ def test_the_header_is_cxx_too(header, tmp_path):
     source.write_text('#include "kernels.h"\n#include "kernels.h"\nint main() { return 0; }\n')
     strict = ("-Wold-style-cast", "-Wconversion", "-Wzero-as-null-pointer-constant")
     compiled([CXX, "-std=c++11", "-Wno-unused-function", *strict], source, header)
+
+
+@pytest.mark.parametrize("compiler", ["c11", "c++11"])
+def test_headers_of_libraries_that_share_kernels_go_together(library, header, compiler, tmp_path):
+    """As long as they are the same kernels."""
+    manifest = library.manifest
+    first, *others = manifest.kernels
+    changed = replace(first, sha256="0" * 64)
+    for name, kernels in (("same", manifest.kernels), ("other", (changed, *others))):
+        made = KernelLibrary(library._store, replace(manifest, name=name, kernels=kernels))
+        (tmp_path / f"{name}.h").write_text(c_header(made))
+    command = [CC, "-std=c11", "-Werror"] if compiler == "c11" else [CXX, "-std=c++11", "-Werror"]
+    suffix = "c" if compiler == "c11" else "cpp"
+    for name in ("same", "other"):
+        text = f'#include "{header}"\n#include "{name}.h"\nint main(void) {{ return 0; }}\n'
+        source = tmp_path / f"{name}.{suffix}"
+        source.write_text(text)
+        done = subprocess.run(
+            [*command, source, "-o", tmp_path / name], capture_output=True, text=True
+        )
+        assert (done.returncode == 0) == (name == "same"), done.stderr
+        if name == "other":
+            assert f"{c_prefix(first)}: another library has another kernel" in done.stderr
 
 
 def test_a_wrong_offset_does_not_compile(library, header, tmp_path):
