@@ -64,6 +64,10 @@ class Archive:
             ) from None
         self._spans = self._layout(entries, end)
 
+    def close(self) -> None:
+        """Close the file; nothing is read afterwards."""
+        self._file.close()
+
     @property
     def names(self) -> tuple[str, ...]:
         """The entries' names, in order."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from rocke.compiler.code_object import CodeObject
 from rocke.library import expressions
@@ -69,8 +71,38 @@ class LibraryKernel:
         return {**defaults, **shown}
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """A launcher without its device, which a library does not keep alive."""
+
+    launcher: Launcher
+    detached: bool
+
+    @staticmethod
+    def of(launcher: Launcher) -> _Loaded:
+        kept = copy.copy(launcher)
+        detached = kept.kernel.device is launcher.device
+        if detached:
+            kept.kernel = replace(kept.kernel, device=_NO_DEVICE)
+        kept.device = _NO_DEVICE
+        return _Loaded(kept, detached)
+
+    def on(self, device: Device) -> Launcher:
+        made = copy.copy(self.launcher)
+        made.device = device
+        if self.detached:
+            made.kernel = replace(made.kernel, device=device)
+        return made
+
+
+_NO_DEVICE: Any = None
+
+
 class KernelLibrary:
-    """Kernels that were built ahead of time. Threads may share one."""
+    """Kernels that were built ahead of time. Threads may share one.
+
+    It may be closed, or used as a context manager. It keeps no device alive.
+    """
 
     def __init__(self, store: Store, manifest: Manifest) -> None:
         self.source = store.source
@@ -80,7 +112,8 @@ class KernelLibrary:
         self._families = sorted({k.family for k in manifest.kernels})
         self._kernels = {k.id: LibraryKernel(k, self) for k in manifest.kernels}
         self._objects: dict[str, CodeObject] = {}
-        self._launchers: dict[tuple[int, str], tuple[Device, Launcher]] = {}
+        self._launchers: WeakKeyDictionary[Device, dict[str, _Loaded]] = WeakKeyDictionary()
+        self._closed = False
         self._lock = threading.Lock()
 
     @classmethod
@@ -143,15 +176,33 @@ class KernelLibrary:
 
     def loaded(self, entry: KernelEntry, device: Device) -> Launcher:
         """The launcher of an entry without a grid, loaded once a device."""
-        key = (id(device), entry.id)
-        found = self._launchers.get(key)
+        own = self._launchers.get(device)
+        found = None if own is None else own.get(entry.id)
         if found is None:
             with self._lock:
-                found = self._launchers.get(key)
+                own = self._launchers.setdefault(device, {})
+                found = own.get(entry.id)
                 if found is None:
-                    found = (device, self._load(entry, device))
-                    self._launchers[key] = found
-        return found[1]
+                    found = own[entry.id] = _Loaded.of(self._load(entry, device))
+        return found.on(device)
+
+    def close(self) -> None:
+        """Let go of the file and of what was loaded from it.
+
+        Launchers that were given out go on; what the library would have to read from now on is a
+        :class:`LibraryError`. A library that is not closed is when nothing refers to it any more.
+        """
+        with self._lock:
+            self._store.close()
+            self._objects.clear()
+            self._launchers.clear()
+            self._closed = True
+
+    def __enter__(self) -> KernelLibrary:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def _load(self, entry: KernelEntry, device: Device) -> Launcher:
         if device.arch != entry.arch:
@@ -166,6 +217,8 @@ class KernelLibrary:
         )
 
     def _checked(self, entry: KernelEntry) -> CodeObject:
+        if self._closed:
+            raise LibraryError(f"{self.source}: the library was closed")
         found = self._objects.get(entry.id)
         if found is None:
             source = f"{self.source}: {entry.file}"

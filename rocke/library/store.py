@@ -43,6 +43,10 @@ class Store(Protocol):
         """The bytes of an object, not yet checked; raises :class:`LibraryError`."""
         ...
 
+    def close(self) -> None:
+        """Let go of open files; nothing is read afterwards."""
+        ...
+
 
 def open_store(library: str | os.PathLike[str]) -> Store:
     """The store of a path, or of an installed library's name. Raises :class:`LibraryError`.
@@ -143,6 +147,9 @@ class FolderStore:
         """The bytes of an object, not yet checked; raises :class:`LibraryError`."""
         return read_file(self._path(entry), entry.size)
 
+    def close(self) -> None:
+        """No file is held open."""
+
     def _path(self, entry: KernelEntry) -> Path:
         path = self.folder / entry.file
         if path.is_symlink() or path.parent.is_symlink():
@@ -203,6 +210,10 @@ class ArchiveStore:
     def read(self, entry: KernelEntry) -> bytes:
         """The bytes of an object, not yet checked; raises :class:`LibraryError`."""
         return self.archive.read(self.prefix + entry.file)
+
+    def close(self) -> None:
+        """Close the archive."""
+        self.archive.close()
 
     def _fail(self, what: str) -> LibraryError:
         return LibraryError(f"{self.source}: {what}")

@@ -1,11 +1,14 @@
 """A library at run time: open, select, explain, load, launch."""
 
 import enum
+import gc
+import os
 import random
 import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -455,6 +458,56 @@ class Counting:
 
     def __getattr__(self, name):
         return getattr(self.device, name)
+
+
+MAP = {"family": "map_to_index", "rows": 9}
+
+
+def launch_map(launch):
+    rows, blocks = 9, 70
+    bitmap = np.ones((rows, blocks), np.int8)
+    counts = np.zeros(rows, np.int32)
+    indices = np.zeros((rows, blocks), np.int32)
+    launch(
+        bitmap=bitmap, indices=indices, counts=counts, rows=rows, num_k_blocks=blocks, width=blocks
+    )
+    return counts
+
+
+def test_a_library_keeps_no_device_alive(built):
+    opened = KernelLibrary.open(built)
+    device = EmulatedDevice("gfx942")
+    reference = weakref.ref(device)
+    kernel = opened.select(MAP, "gfx942")
+    assert (launch_map(kernel.launcher(device, MAP)) == 70).all()
+    assert kernel.launcher(device, MAP).device is device
+    del device
+    gc.collect()
+    assert reference() is None
+    assert (launch_map(kernel.launcher(EmulatedDevice("gfx942"), MAP)) == 70).all()
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_closed_library_lets_go_of_its_file_and_reads_no_more(built, tmp_path, archive):
+    path = tmp_path / "library.zip"
+    path.write_bytes(pack_zip(KernelLibrary.open(built)))
+    before = descriptors()
+    device = EmulatedDevice("gfx942")
+    with KernelLibrary.open(path if archive else built) as opened:
+        assert descriptors() == before + archive
+        kernel = opened.select(MAP, "gfx942")
+        launch = kernel.launcher(device, MAP)
+    assert descriptors() == before
+    opened.close()
+    assert (launch_map(launch) == 70).all()
+    with pytest.raises(LibraryError, match="the library was closed"):
+        kernel.code_object()
+    with pytest.raises(LibraryError, match="the library was closed"):
+        kernel.launcher(device, MAP)
 
 
 def test_each_kernel_is_loaded_once_a_device_by_many_threads(built):
