@@ -29,6 +29,8 @@ TOLERANCES = {"f16": 1e-3, "bf16": 8e-3}
 SIZE = (1, 2**31 - 512)
 STEP = 8
 """Elements of a 16-byte load: strides of Q, K, V and O are multiples."""
+MAX_WIDTH = 2**27 - 512
+"""Most entries of a list: 16 tiles of each are counted in 31 bits; hardly more blocks exist."""
 MAX_GRID = 65535
 MAX_SCALE_LOG2 = 2.0**64
 """Largest ``scale_log2``: times any score of finite f16 tensors, it is still a finite f32."""
@@ -68,7 +70,7 @@ def block_sparse_limits(spec: BlockSparseAttentionSpec) -> dict[str, Any]:
         row = (q_blocks, "stride_indices_row")
         limits["indices"] = access("indices", heads, row, ("list_width", 1))
         limits["counts"] = access("counts", heads, (q_blocks, 1))
-        limits["list_width"] = SIZE
+        limits["list_width"] = (1, MAX_WIDTH)
     else:
         row = (q_blocks, "stride_bitmap_row")
         limits["bitmap"] = access("bitmap", heads, row, (k_blocks, 1))

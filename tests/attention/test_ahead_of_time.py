@@ -117,6 +117,7 @@ def library(tmp_path_factory):
         ("list", {"stride_counts_head": 1000}, "'counts': .*expected stride_counts_head = 4"),
         ("list", {"stride_order_batch": 17}, "'order': .*expected stride_order_batch = 16"),
         ("list", {"list_width": 6}, "'indices': .* list_width"),
+        ("list", {"list_width": 2**27}, "'list_width': 134217728 is outside .*1 to 134217216"),
         ("bitmap", {"bitmap": lambda a: a[:, :, :3]}, "'bitmap': .*ceil_div.seqlen_q, 64. = 4"),
         ("bitmap", {"stride_bitmap_row": 6}, "'bitmap': .*expected stride_bitmap_row = 5"),
         ("bitmap", {"block_sizes": lambda a: a[:4]}, "'block_sizes': .*ceil_div.seqlen_k, 64. = 5"),
