@@ -382,7 +382,7 @@ def test_a_large_problem_is_checked_without_being_drawn():
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
 def test_the_estimate_of_a_problems_memory_is_one(family):
     spec = family.make_spec(family.demo)
-    options = {n: 4 * d for n, d in family.problem_options.items() if type(d) is int}
+    options = {n: 2 * d for n, d in family.problem_options.items() if type(d) is int}
     tracemalloc.start()
     try:
         problem = family.make_problem(spec, np.random.default_rng(0), **options)
