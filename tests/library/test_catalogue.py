@@ -469,7 +469,9 @@ BLOCKS = '["mul", ["ceil_div", "seqlen_q", "block_q"], "workgroups_per_block"]'
     [
         f'[{BLOCKS}, ["mul", "heads", ["ceil_div", "heads", 600]], "batch"]',
         f'[["mul", {BLOCKS}, ["ceil_div", "seqlen_q", 601]], "heads", "batch"]',
-        f'[{BLOCKS}, "heads", ["mul", "batch", ["ceil_div", ["mul", "heads", "batch"], 130]]]',
+        # About the smaller of heads and batch, halved: one where either of them is small.
+        f'[{BLOCKS}, "heads", ["mul", "batch", ["ceil_div", ["ceil_div", ["mul", "heads", "batch"],'
+        ' ["add", "heads", "batch"]], 2]]]',
     ],
 )
 def test_a_grid_that_is_right_for_small_sizes_alone_is_refused(grid):
