@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from rocke.runtime import ArgumentError
+from rocke.runtime.device import is_count
 
 MAX_SCALE = 1e19
 """Largest softmax scale: times log2(e) it is within the kernel's range of ``scale_log2``."""
@@ -25,12 +26,11 @@ def flag(name: str, value: object) -> bool:
 
 def count(name: str, value: object, most: int = MAX_COUNT) -> int:
     """An integer from 1 to ``most``, numpy's too; raises :class:`ArgumentError`."""
-    integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not integer or value < 1:  # type: ignore[operator]
+    if not is_count(value):
         raise ArgumentError(f"{name}: {value!r}, expected an integer of at least 1")
-    if value > most:  # type: ignore[operator]
+    if value > most:
         raise ArgumentError(f"{name}: {value}, expected at most {most}")
-    return int(value)  # type: ignore[call-overload]
+    return int(value)
 
 
 def scale_of(softmax_scale: object, head_size: int) -> float:
@@ -60,8 +60,7 @@ def bounds_of(window: object, causal: bool) -> tuple[int, int] | None:
         raise ArgumentError(f"window: {window!r}, expected (left, right)")
     bounds = []
     for side, bound in zip(("left", "right"), window, strict=True):
-        integer = isinstance(bound, (int, np.integer)) and not isinstance(bound, bool)
-        if bound is not None and (not integer or bound < -1):
+        if bound is not None and not is_count(bound, -1):
             raise ArgumentError(
                 f"window: {side} is {bound!r}, expected None or -1 (no bound), or 0 and up"
             )

@@ -54,7 +54,7 @@ from rocke.emulator.memory import EmulatedBuffer, Memory, Range, allocation, mem
 from rocke.emulator.semantics import FloatMode
 from rocke.emulator.source_lines import SourceLines, block_around
 from rocke.emulator.translator import Instrument, combined
-from rocke.runtime.device import Buffer, DeviceError, KernelFault, LoadedKernel
+from rocke.runtime.device import Buffer, DeviceError, KernelFault, LoadedKernel, is_count
 
 _MEMORY_LIMIT = 1 << 40
 _GRID_LIMIT = (1 << 31) - 1
@@ -118,7 +118,7 @@ class EmulatedDevice:
         except UnknownTarget as error:
             raise DeviceError(str(error)) from error
         for what, value in (("threads", threads), ("max_instructions", max_instructions)):
-            if value is not None and not _is_count(value, _COUNT_LIMIT):
+            if value is not None and not is_count(value, most=_COUNT_LIMIT):
                 raise DeviceError(
                     f"{what} is {value!r}, expected an integer from 1 to {_COUNT_LIMIT}"
                 )
@@ -127,7 +127,7 @@ class EmulatedDevice:
         self.max_instructions = max_instructions
         self._count_all = counters == "full"
         self.checks = parse_checks(check)
-        if not _is_count(seed, _SEED_LIMIT, least=0):
+        if not is_count(seed, 0, _SEED_LIMIT):
             raise DeviceError(f"seed is {seed!r}, expected an integer from 0 to {_SEED_LIMIT}")
         self.seed = int(seed)
         self._report: CheckReport | None = None
@@ -301,12 +301,12 @@ class EmulatedDevice:
         info = handle.info
         for what, sizes in (("grid", grid), ("block", block)):
             good = isinstance(sizes, (Sequence, np.ndarray)) and len(sizes) == 3
-            if not good or not all(_is_count(s, _GRID_LIMIT) for s in sizes):
+            if not good or not all(is_count(s, most=_GRID_LIMIT) for s in sizes):
                 raise DeviceError(
                     f"launch of {info.name}: {what} is {sizes!r}, expected three integers from 1 "
                     f"to {_GRID_LIMIT}"
                 )
-        if dynamic_lds != 0 and not _is_count(dynamic_lds, _GRID_LIMIT):
+        if dynamic_lds != 0 and not is_count(dynamic_lds, most=_GRID_LIMIT):
             raise DeviceError(
                 f"launch of {info.name}: dynamic_lds is {dynamic_lds!r}, expected bytes from 0 on"
             )
@@ -520,11 +520,6 @@ class EmulatedDevice:
 def _checked_slice(seed: int) -> int:
     """Instructions between changes of the wave, other ones for every seed."""
     return 64 + int(np.random.default_rng(seed).integers(0, 2000))
-
-
-def _is_count(value: object, most: int, least: int = 1) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and least <= value <= most  # type: ignore[operator]
 
 
 def _scratch_lane_bytes(handle: _Handle) -> int:

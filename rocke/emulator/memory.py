@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from rocke.emulator.state import MAP_WRITABLE
-from rocke.runtime.device import DeviceError
+from rocke.runtime.device import DeviceError, is_count
 
 GUARD = 65536
 """Bytes kept free on each side of an allocation, so that indices a little off hit nothing."""
@@ -96,7 +96,7 @@ class Memory:
 
     def allocate(self, nbytes: int) -> EmulatedBuffer:
         """New memory, zero-filled, 4096-byte aligned, with a guard zone on each side."""
-        if isinstance(nbytes, bool) or not isinstance(nbytes, (int, np.integer)) or nbytes < 0:
+        if not is_count(nbytes, 0):
             raise DeviceError(f"allocate: nbytes is {nbytes!r}, expected an integer of at least 0")
         nbytes = int(nbytes)
         with self._lock:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import numpy as np
 
 from rocke.compiler.code_object import CodeObject
-from rocke.runtime.device import DeviceError
+from rocke.runtime.device import DeviceError, is_count
 
 _MOST_BYTES = (1 << 64) - 1
 _MOST_UNSIGNED = (1 << 32) - 1
@@ -16,7 +15,7 @@ _MOST_UNSIGNED = (1 << 32) - 1
 
 def check_bytes(call: str, nbytes: object) -> int:
     """The size of an allocation; raises :class:`DeviceError` unless it is one."""
-    if not _whole(nbytes, 1, _MOST_BYTES):
+    if not is_count(nbytes, 1, _MOST_BYTES):
         raise DeviceError(f"{call}: {nbytes!r} bytes, expected at least 1, as an integer")
     return int(nbytes)
 
@@ -46,16 +45,11 @@ def check_launch(where: str, grid: object, block: object, kernargs: object, lds:
     """Refuse sizes that are no three integers from 1 on, and arguments that are no bytes."""
     for what, sizes in (("grid", grid), ("block", block)):
         given = list(sizes) if isinstance(sizes, (Sequence, np.ndarray)) else []
-        if len(given) != 3 or not all(_whole(s, 1, _MOST_UNSIGNED) for s in given):
+        if len(given) != 3 or not all(is_count(s, 1, _MOST_UNSIGNED) for s in given):
             raise DeviceError(
                 f"{where}: {what} is {sizes!r}, expected three integers from 1 to {_MOST_UNSIGNED}"
             )
-    if not _whole(lds, 0, _MOST_UNSIGNED):
+    if not is_count(lds, 0, _MOST_UNSIGNED):
         raise DeviceError(f"{where}: dynamic_lds is {lds!r}, expected bytes from 0 on")
     if not isinstance(kernargs, (bytes, bytearray, memoryview)):
         raise DeviceError(f"{where}: kernargs is {type(kernargs).__name__}, expected bytes")
-
-
-def _whole(value: object, least: int, most: int) -> TypeGuard[int]:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and least <= int(value) <= most  # type: ignore[call-overload]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,13 @@ from rocke.compiler.code_object import CodeObject, KernelInfo
 
 class DeviceError(RuntimeError):
     """A device refused or failed a call; the text names the call and what is wrong."""
+
+
+def is_count(value: object, least: int = 1, most: int | None = None) -> TypeGuard[int]:
+    """Whether a value is an integer (Python's or numpy's, no bool) from ``least`` to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return False
+    return int(value) >= least and (most is None or int(value) <= most)
 
 
 class KernelFault(DeviceError):
