@@ -248,7 +248,8 @@ def _check_reach(
     ]
     last = sum([(count - 1) * stride for count, stride in pairs if count > 1])
     good = last < elements and min([stride for _, stride in pairs]) >= 0
-    if good and not (limit.get("apart") and _overlaps(pairs)):
+    overlap = _overlap(pairs) if limit.get("apart") else None
+    if good and overlap is None:
         return
     axes = [_Axis.of(pair, values) for pair in limit["access"]]
     if last >= elements:
@@ -259,17 +260,23 @@ def _check_reach(
             + (f" (by {terms})" if terms else "")
             + f"; expected {_remedy(last - elements + 1, axes, array)}"
         )
-    _refuse_overlap(name, axes)
+    if overlap is not None:
+        at, span = overlap
+        axis = axes[at]
+        raise ArgumentError(
+            f"argument {(axis.stride_name or name)!r}: {axis.stride}, expected at least {span}: "
+            f"{name} is written for {' and '.join(axis.terms())}, each apart from the others"
+        )
 
 
-def _overlaps(pairs: list[tuple[int, int]]) -> bool:
-    """Whether some stride is shorter than what the shorter ones span."""
+def _overlap(pairs: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """The first pair whose stride is shorter than what the shorter ones span, and that span."""
     span = 1
-    for stride, count in sorted((stride, count) for count, stride in pairs if count > 1):
+    for stride, count, at in sorted((s, n, at) for at, (n, s) in enumerate(pairs) if n > 1):
         if stride < span:
-            return True
+            return at, span
         span += (count - 1) * stride
-    return False
+    return None
 
 
 def _check_span(name: str, itemsize: int, limit: Mapping[str, Any], values: Values) -> None:
@@ -308,18 +315,6 @@ def _remedy(beyond: int, axes: list[_Axis], array: np.ndarray | None) -> str:
             )
             wrong = [" or ".join(f"{n} at most {most}" for n, most in bounds if n)]
     return " and ".join(filter(None, wrong)) or "a larger one"
-
-
-def _refuse_overlap(name: str, axes: list[_Axis]) -> None:
-    span = 1
-    for axis in sorted((a for a in axes if a.count > 1), key=lambda a: (a.stride, a.count)):
-        if axis.stride < span:
-            where = axis.stride_name or name
-            raise ArgumentError(
-                f"argument {where!r}: {axis.stride}, expected at least {span}: {name} is written "
-                f"for {' and '.join(axis.terms())}, each apart from the others"
-            )
-        span += axis.reach
 
 
 def _check_alignment(name: str, address: int, limit: Mapping[str, Any], natural: int) -> None:
